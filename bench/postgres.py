@@ -21,7 +21,7 @@ from gatepost.store.engine.full_text import IndexedText
 from gatepost.store.port import Db, Store
 from gatepost.store.postgres import postgres_db
 from gatepost.store.postgres.connection import open_connection
-from gatepost.store.postgres.notices import Notice, NoticeBoard
+from gatepost.store.postgres.notices import Notice, NoticeExchange
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.words import make_vector
 from gatepost.store.rooms import rooms
@@ -262,8 +262,8 @@ async def measure_words(url: str, times: int) -> tuple[float, float]:
     )
     assert answering.stdout is not None
     await answering.stdout.readline()
-    board = NoticeBoard(url, "a", lambda said: heard.set())
-    board.start()
+    exchange = NoticeExchange(url, "a", lambda said: heard.set())
+    exchange.start()
     await heard.wait()  # that it listens
 
     def hear_datagram() -> None:
@@ -277,14 +277,14 @@ async def measure_words(url: str, times: int) -> tuple[float, float]:
             heard.clear()
             begun = time.perf_counter()
             if kind == "word":
-                board.post(("session", str(number)))
+                exchange.post(("session", str(number)))
             else:
                 here.send(b"%d" % number)
             await heard.wait()
             found.append((time.perf_counter() - begun) / 2 * 1e6)
             await asyncio.sleep(0.012)
     loop.remove_reader(here.fileno())
-    await board.stop()
+    await exchange.stop()
     answering.terminate()
     await answering.wait()
     here.close()
@@ -299,10 +299,10 @@ async def answer_words(url: str, number: int) -> None:
     def hear(said: list[Notice]) -> None:
         listening.set()
         for each in said:
-            board.post(each)
+            exchange.post(each)
 
-    board = NoticeBoard(url, "b", hear)
-    board.start()
+    exchange = NoticeExchange(url, "b", hear)
+    exchange.start()
     asyncio.get_running_loop().add_reader(number, lambda: here.send(here.recv(100)))
     await listening.wait()
     print("ready", flush=True)

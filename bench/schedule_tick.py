@@ -63,7 +63,7 @@ def measure_looks(count: int, looks: int) -> LookCost:
         db.run("BEGIN")
         fill(db, count)
         db.run("COMMIT")
-        reach = ChannelInstances({"fake": FakeChannel().kind})
+        channels = ChannelInstances({"fake": FakeChannel().kind})
         statements, found, written = 0, list[float](), list[float]()
         for number in range(1, looks + 2):
             now, counted = NOON + number * HOUR, CountingDb(db) if number > looks else None
@@ -74,7 +74,7 @@ def measure_looks(count: int, looks: int) -> LookCost:
             took = time.perf_counter_ns() - begun
             db.run("BEGIN IMMEDIATE")
             begun = time.perf_counter_ns()
-            fired = fire_plans(counted or db, reach, plans, 100, now)
+            fired = fire_plans(counted or db, channels, plans, 100, now)
             db.flush()
             if counted is None:
                 written.append((time.perf_counter_ns() - begun) / 1e6)

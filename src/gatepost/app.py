@@ -121,9 +121,9 @@ class Gateway:
         self.passing = FilePassing(self.store, clock, home.media) if self.lease is not None else None
         deps = self._make_deps()
         channels = make_channels(deps, extra or {})
-        self.kinds, self.channels, self.supervisor = channels.kinds, channels.channels, channels.supervisor
-        self.reach, self.typing, self.pump = channels.reach, channels.typing, channels.pump
-        self.reach.get_page = self._get_page
+        self.kinds, self.adapters, self.supervisor = channels.kinds, channels.adapters, channels.supervisor
+        self.channels, self.typing, self.pump = channels.instances, channels.typing, channels.pump
+        self.channels.get_page = self._get_page
         egress = make_egress(deps, channels)
         self.prices, self.models = egress.prices, egress.models
         tools = make_tools(deps, channels, egress, self._end_session)
@@ -145,12 +145,14 @@ class Gateway:
         self.management = make_management_dispatch(self.agents, self.tool_deps)
         self.self_id = make_self_dispatch(self.tool_deps)
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
-        for instance, channel in self.channels.items():
+        for instance, channel in self.adapters.items():
             if isinstance(channel, LocalChannel):  # they run from the start
                 self.events.on_change(self._changed, instance)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         pop_full = self.sessions.host_limits.shortage.pop_full
-        self.store_watch = StoreWatch(home, self.store, self.clock, self.events, self.reach, pop_full, unchecked, file)
+        self.store_watch = StoreWatch(
+            home, self.store, self.clock, self.events, self.channels, pop_full, unchecked, file
+        )
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
@@ -158,15 +160,15 @@ class Gateway:
         self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
     def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
-        channels = self.supervisor
+        supervisor = self.supervisor
         work = DutyWork(
-            list_wanted=lambda: [channel_duty(instance) for instance in self.channels],
-            list_platforms=channels.list_platforms,
-            list_bound=channels.list_bound,
-            list_failing=channels.list_failing,
-            list_made=channels.list_made,
-            list_health=channels.list_health,
-            is_busy=channels.is_busy,
+            list_wanted=lambda: [channel_duty(instance) for instance in self.adapters],
+            list_platforms=supervisor.list_platforms,
+            list_bound=supervisor.list_bound,
+            list_failing=supervisor.list_failing,
+            list_made=supervisor.list_made,
+            list_health=supervisor.list_health,
+            is_busy=supervisor.is_busy,
             give_up_s=self.config[duties.GIVE_UP_S],
         )
         return GatewayMembership(lease, self.store, self.sessions, self.duties, work, keeper)
@@ -235,7 +237,7 @@ class Gateway:
     async def _wait_for_sends(self) -> None:
         """Write down what is on its way to a platform, before another gateway sends there."""
         for _ in range(100):
-            if not any(map(self.pump.is_sending, self.channels)):
+            if not any(map(self.pump.is_sending, self.adapters)):
                 return
             await asyncio.sleep(0.05)
 
@@ -265,13 +267,13 @@ class Gateway:
 
     def get_local_channel(self, name: str) -> LocalChannel:
         """A platform that is ourselves: it always runs."""
-        channel = self.channels[name]
+        channel = self.adapters[name]
         assert isinstance(channel, LocalChannel)
         return channel
 
     def _changed(self, instance: str, address: str) -> None:
         """A platform that is ourselves shows what becomes of a message."""
-        channel = self.channels.get(instance)
+        channel = self.adapters.get(instance)
         if isinstance(channel, LocalChannel):
             channel.ring(address)
 
@@ -281,7 +283,7 @@ class Gateway:
         self.prices.move(config)
 
     def _show_switches(self) -> None:
-        for channel in self.channels.values():
+        for channel in self.adapters.values():
             if isinstance(channel, LocalChannel):
                 channel.ring(channel.main_room)
 
@@ -309,7 +311,7 @@ class Gateway:
             await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         if self.life is not None:
-            await self.life.begin(self.reach)
+            await self.life.begin(self.channels)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:
             await self.membership.recover()
@@ -359,7 +361,7 @@ class Gateway:
             if self.lease is not None and self.has_local_groups:
                 tasks.create_task(self.requests.run_beside())
                 tasks.create_task(GroupMover(self.sessions, self.lease.name, self.events).run())
-                notices = PlaceNotices(self.store, self.clock, self.config, self.events, self.reach)
+                notices = PlaceNotices(self.store, self.clock, self.config, self.events, self.channels)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
             if self.life is not None:
                 tasks.create_task(self.life.run())

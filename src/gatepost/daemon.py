@@ -32,7 +32,7 @@ from gatepost.serve.control import token_auth
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
+from gatepost.serve.web.signin.sign_in_methods import describe_missing, list_missing_methods
 from gatepost.store.engine.open_store import wait_for_store
 from gatepost.store.gateways.gateway_checks import DRAIN_ASKED
 
@@ -140,7 +140,8 @@ class Daemon:
         if self.gateway.life is not None and self.gateway.life.said:
             lines.append(self.gateway.life.said)
         lines += [
-            f"{describe_missing(way)}: pip install 'gatepost[{way.extra}]'" for way in list_missing_ways(self.config)
+            f"{describe_missing(method)}: pip install 'gatepost[{method.extra}]'"
+            for method in list_missing_methods(self.config)
         ]
         print("\n".join(lines), flush=True)  # noqa: T201  the banner of `up`
 
@@ -204,7 +205,7 @@ class Daemon:
             home=str(self.home.path),
             sandbox=name,
             sandbox_note=note,
-            channels=sorted(gateway.channels),
+            channels=sorted(gateway.adapters),
             channel_health=gateway.supervisor.list_reports(),
             sessions_awake=len(gateway.sessions.awake),
             sessions_waiting=gateway.sessions.waiting,

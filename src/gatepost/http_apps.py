@@ -60,7 +60,7 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
             "connectors": gateway.connectors,
             "channels": gateway.supervisor,
             "forker": gateway.forker,
-            "reach": gateway.reach,
+            "channel_instances": gateway.channels,
             "replayer": gateway.replayer,
         },
     )
@@ -119,8 +119,8 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             channel=gateway.get_local_channel("web"),
             stopping=daemon.stopping,
             listens=listen.host if listen.kind == "tcp" else None,
-            reach=gateway.reach,
             channels=gateway.channels,
+            adapters=gateway.adapters,
             store_id="" if gateway.lease is None else gateway.lease.store_id,
             find_unready=gateway.find_unready,
             dashboard=DashboardDeps(operation_deps=make_operation_deps(gateway)),

@@ -58,7 +58,7 @@ class GateAgent:
     dispatch: Dispatch
     session: Session
     caller: Caller
-    rung: list[tuple[str, str]] = field(default_factory=list)  # the rooms that were told that something goes out
+    woken: list[tuple[str, str]] = field(default_factory=list)  # the rooms that were told that something goes out
     _ids: "count[int]" = field(default_factory=lambda: count(1))
 
     @classmethod
@@ -93,7 +93,7 @@ class GateAgent:
             config=config,
             home=place,
             events=events,
-            reach=ChannelInstances({PLATFORM: kind}),
+            channels=ChannelInstances({PLATFORM: kind}),
             host_asker=host_asker,
             forker=SessionForker(place, store, clock, config, threads, _end_nothing),
             replayer=SessionReplayer(place, store, clock, config, events, threads),
@@ -110,7 +110,7 @@ class GateAgent:
 
         dispatch = Dispatch(tools, deps, policy_of if rules else None)
         agent = cls(store, deps, dispatch, session, caller)
-        deps.events.on_room(lambda instance, address: agent.rung.append((instance, address)))
+        deps.events.on_room(lambda instance, address: agent.woken.append((instance, address)))
         if turn:
             await agent.receive("hello")
             await agent.begin()

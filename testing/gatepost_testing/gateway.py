@@ -106,7 +106,7 @@ async def start_channel(
 
     await gateway.store.write(put)
     await gateway.supervisor.start(spec)
-    channel = gateway.channels.get(row.instance)
+    channel = gateway.adapters.get(row.instance)
     if channel is None:
         raise AssertionError(f"{row.instance} did not start: {gateway.supervisor.find_trouble(row.instance)}")
     return channel

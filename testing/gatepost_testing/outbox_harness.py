@@ -39,17 +39,17 @@ class ChannelWithKind(Channel, Protocol):
 
 class OutboxHarness:
     def __init__(
-        self, store: Store, channels: Mapping[str, ChannelWithKind], settings: Mapping[str, Any] | None = None
+        self, store: Store, adapters: Mapping[str, ChannelWithKind], settings: Mapping[str, Any] | None = None
     ) -> None:
-        self.store, self.channels, self.config = store, channels, Config(settings)
+        self.store, self.adapters, self.config = store, adapters, Config(settings)
         self.clock, self.events = FixedClock(), EventBus()
 
     @property
-    def reach(self) -> ChannelInstances:
-        return ChannelInstances({name: channel.kind for name, channel in self.channels.items()})
+    def channels(self) -> ChannelInstances:
+        return ChannelInstances({name: channel.kind for name, channel in self.adapters.items()})
 
     def pump(self, owner: str = "this run") -> DeliveryLoop:
-        return DeliveryLoop(self.store, self.clock, self.config, self.channels, self.reach, self.events, owner)
+        return DeliveryLoop(self.store, self.clock, self.config, self.adapters, self.channels, self.events, owner)
 
     @asynccontextmanager
     async def running(self, pump: DeliveryLoop | None = None) -> AsyncIterator[DeliveryLoop]:
@@ -85,7 +85,7 @@ class OutboxHarness:
             reply_to_id=reply_to_id,
             files=files,
         )
-        effects = await self.store.write(add_outgoing_message, self.reach, new, self.clock.now())
+        effects = await self.store.write(add_outgoing_message, self.channels, new, self.clock.now())
         self.events.room(instance, address)
         return effects
 

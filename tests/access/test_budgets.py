@@ -18,7 +18,7 @@ from gatepost.store.money.reservations import BudgetDenial
 MIDNIGHT = 1_794_787_200_000_000  # 2026-11-16
 
 
-def standing(
+def make_status(
     spent: int, *, reserved: int = 0, kind: BudgetScopeKind = BudgetScopeKind.GROUP, name: str = "acme"
 ) -> BudgetStatus:
     return BudgetStatus(
@@ -89,7 +89,7 @@ def test_a_free_answer_is_affordable_with_nothing_left() -> None:
 
 
 def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:
-    told = render_denial(BudgetDenial(standing(990_000), 50_000, busy=False))
+    told = render_denial(BudgetDenial(make_status(990_000), 50_000, busy=False))
 
     assert "Today's budget of acme" in told
     assert "$0.99 of $1.00 spent" in told and "$0.05" in told
@@ -97,15 +97,16 @@ def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:
 
 
 def test_a_refusal_for_calls_in_flight_says_that_it_passes() -> None:
-    told = render_denial(BudgetDenial(standing(100_000, reserved=900_000), 50_000, busy=True))
+    told = render_denial(BudgetDenial(make_status(100_000, reserved=900_000), 50_000, busy=True))
 
     assert "$0.90 set aside" in told and "try again" in told
 
 
 def test_a_notice_is_honest_about_what_is_left() -> None:
     assert (
-        render_notice(BudgetNotice(80, standing(810_000))) == "Today's budget of acme is nearly spent: $0.81 of $1.00."
+        render_notice(BudgetNotice(80, make_status(810_000)))
+        == "Today's budget of acme is nearly spent: $0.81 of $1.00."
     )
-    assert "is spent: $1.00 of $1.00. It starts anew" in render_notice(BudgetNotice(100, standing(1_000_000)))
-    small = render_notice(BudgetNotice(100, standing(600_000, kind=BudgetScopeKind.INSTANCE, name="")))
+    assert "is spent: $1.00 of $1.00. It starts anew" in render_notice(BudgetNotice(100, make_status(1_000_000)))
+    small = render_notice(BudgetNotice(100, make_status(600_000, kind=BudgetScopeKind.INSTANCE, name="")))
     assert small.startswith("Today's budget of this gateway is too small") and "$0.60 of $1.00 are spent" in small

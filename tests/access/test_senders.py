@@ -15,7 +15,7 @@ KNOWN = SenderRoles(True)
 
 
 @pytest.mark.parametrize(
-    ("standing", "folder", "rights"),
+    ("sender_roles", "folder", "rights"),
     [
         (STRANGER, "acme", "guest"),
         (KNOWN, "acme", "guest"),
@@ -29,9 +29,9 @@ KNOWN = SenderRoles(True)
     ],
 )
 def test_a_role_holds_for_all_below_and_a_membership_for_one_group(
-    standing: SenderRoles, folder: str, rights: str
+    sender_roles: SenderRoles, folder: str, rights: str
 ) -> None:
-    assert rights_of(standing, folder) == rights
+    assert rights_of(sender_roles, folder) == rights
 
 
 def test_a_strict_room_lets_in_those_who_belong() -> None:

@@ -14,7 +14,7 @@ from gatepost.channels.contract import CHANNELS, ChannelDeps, ChannelEnded, Chan
 from gatepost.channels.remote import OFFERED, wire
 from gatepost.channels.remote.adapter import RESERVED, RemoteProgram
 from gatepost.channels.remote.exchange import MOST_WAITING, EffectExchange
-from gatepost.channels.remote.uploads import UploadShelf
+from gatepost.channels.remote.uploads import UploadStore
 from gatepost.channels.remote.wire import EffectKind
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
@@ -142,7 +142,7 @@ async def test_a_click_comes_with_the_id_of_its_button(desk: Desk) -> None:
 def test_an_event_that_is_wrong_or_of_others_is_refused(changes: dict[str, Any], named: str) -> None:
     body = json.dumps({"events": [EVENT, {**EVENT, "platform_id": "m2", **changes}]}).encode()
     with pytest.raises(Invalid, match=rf"(events\[1\].*{named}|`{named}`.*events\[1\])"):
-        wire.read_events(body, "bridge", UploadShelf(None, 1).find)
+        wire.read_events(body, "bridge", UploadStore(None, 1).find)
 
 
 async def test_a_batch_with_a_wrong_event_is_refused_whole(desk: Desk) -> None:
@@ -268,11 +268,11 @@ async def test_no_more_waits_than_there_is_place_for() -> None:
 async def test_a_poll_whose_caller_hung_up_takes_nothing(desk: Desk) -> None:
     async with httpx2.AsyncClient() as other:
         polling = asyncio.create_task(Program(other, desk.url).take())
-        await until(lambda: desk.channel.seat.open_polls == 1)
+        await until(lambda: desk.channel.active_program.open_polls == 1)
         assert "waits" in (await desk.channel.check()).notes[0]
         polling.cancel()
         await asyncio.gather(polling, return_exceptions=True)
-    await until(lambda: desk.channel.seat.open_polls == 0)
+    await until(lambda: desk.channel.active_program.open_polls == 0)
     sending = desk.send()
     (effect,) = await desk.program.take()
     await desk.program.settle(effect["id"], status="sent", platform_id="p")
@@ -281,7 +281,7 @@ async def test_a_poll_whose_caller_hung_up_takes_nothing(desk: Desk) -> None:
 
 async def test_the_newest_poll_of_a_program_gets_the_effects_and_the_older_ends(desk: Desk) -> None:
     older = asyncio.create_task(desk.program.take())
-    await until(lambda: desk.channel.seat.is_newest(1))
+    await until(lambda: desk.channel.active_program.is_newest(1))
     newer = asyncio.create_task(desk.program.take())
     assert await asyncio.wait_for(older, PATIENCE_S) == []
     sending = desk.send()
@@ -294,7 +294,7 @@ async def test_a_newer_program_wins_and_the_older_is_told_and_never_comes_back(d
     sending = desk.send()
     (effect,) = await desk.program.take()
     held = asyncio.create_task(desk.program.call("GET", "/effects?wait=20"))
-    await until(lambda: desk.channel.seat.is_newest(2))
+    await until(lambda: desk.channel.active_program.is_newest(2))
     second = Program(desk.client, desk.url, "two")
     assert (await second.call("POST", "/beat")).status_code == 204
     answer = await held

@@ -42,7 +42,7 @@ from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import Caller
 
 FOLDER, BOSS = "acme/eng", "fake:user/boss"
-REACH = ChannelInstances({})
+CHANNELS = ChannelInstances({})
 
 
 def connect(target: str) -> bytes:
@@ -59,7 +59,7 @@ def settle(db: Db, now: int) -> str:
 
 def decide_all(db: Db, choice: AnswerChoice, by: str = BOSS) -> list[Decision]:
     now = SystemClock().now()
-    return [decide(db, REACH, each.id, choice, by, now) for each in waiting_requests.list_pending(db)]
+    return [decide(db, CHANNELS, each.id, choice, by, now) for each in waiting_requests.list_pending(db)]
 
 
 def told(db: Db, session_id: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ async def asking(way: Any, tmp_path: Path) -> AsyncIterator[Any]:
     """A way out of a session whose group asks, with its id."""
     clock = SystemClock()
     session_id = await way.store.write(settle, clock.now())
-    hosts = RefusedHosts(way.store, clock, Config({}), EventBus(), REACH)
+    hosts = RefusedHosts(way.store, clock, Config({}), EventBus(), CHANNELS)
     deps = replace(way.socket._deps, asker=hosts)
     opened = EgressSocket(deps, Caller(FOLDER, session_id, "scripted"), lambda pid: pid == os.getpid())
     await opened.open(tmp_path / "asking.sock")
@@ -170,9 +170,9 @@ async def test_a_no_is_told_once_and_remembered_for_a_day(asking: Any) -> None:
     target, caller = EgressTarget("files.example.com", 443), Caller(FOLDER, asking.session_id)
     question, limits = refused_hosts.HostQuestion(caller, target), refused_hosts.read_rules(Config({}))
     now = SystemClock().now()
-    again = await asking.store.write(refused_hosts.ask_about_host, REACH, limits, question, now)
+    again = await asking.store.write(refused_hosts.ask_about_host, CHANNELS, limits, question, now)
     assert again.said == refused_hosts.NOT_AGAIN and await pending(asking) == []
-    later = await asking.store.write(refused_hosts.ask_about_host, REACH, limits, question, now + 2 * DAY)
+    later = await asking.store.write(refused_hosts.ask_about_host, CHANNELS, limits, question, now + 2 * DAY)
     assert later.asked is not None and len(await pending(asking)) == 1
 
 

@@ -22,7 +22,7 @@ USER = "fake:user/1"
 
 async def test_what_goes_on_behind_a_turn_is_paid_by_who_asked_for_it(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
-    purse = StoreBudget(store, agent.deps.clock, agent.deps.reach, agent.deps.events)
+    purse = StoreBudget(store, agent.deps.clock, agent.deps.channels, agent.deps.events)
 
     def limit(db: Db) -> None:
         budgets.put(db, BudgetScope(BudgetScopeKind.USER, USER), Period.DAY, 100, "owner", 1)
@@ -41,7 +41,7 @@ async def test_what_goes_on_behind_a_turn_is_paid_by_who_asked_for_it(tmp_path: 
 
 async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng", turn=False)
-    purse = StoreBudget(store, agent.deps.clock, agent.deps.reach, agent.deps.events)
+    purse = StoreBudget(store, agent.deps.clock, agent.deps.channels, agent.deps.events)
 
     def limit(db: Db) -> None:
         budgets.put(db, BudgetScope(BudgetScopeKind.USER, USER), Period.DAY, 0, "owner", 1)

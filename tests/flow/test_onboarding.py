@@ -150,7 +150,7 @@ def test_a_stranger_is_greeted_once_a_day_where_there_is_an_entrance(db: Db) -> 
     open_entrance(db)
     platform = Platform(db, platform)
     first = platform.write("hello")
-    assert (first.receipt.state, first.receipt.reason, first.told) == ("refused", "unknown_sender_strict", True)
+    assert (first.receipt.state, first.receipt.reason, first.notified) == ("refused", "unknown_sender_strict", True)
     platform.write("anybody?")
     assert platform.notices() == [onboarding.GREETING]
     platform.write("hello", now=NOON + DAY)
@@ -255,10 +255,10 @@ def test_who_may_let_them_in_is_told_once_a_day_that_somebody_waits(db: Db) -> N
     users.add(db, "fake:user/boss", "Boss", NOON)
     users.add_role(db, "fake:user/boss", UserRole.ADMIN, "acme", "test", NOON)
     platform = Platform(db)
-    assert platform.write("/join", "fake:user/1").rung == ()  # nobody can be reached
+    assert platform.write("/join", "fake:user/1").woken == ()  # nobody can be reached
     direct_rooms.add(db, "fake:user/boss", "fake", "fake:direct/boss", NOON)
     for number in range(2, 4):
-        assert platform.write("/join", f"fake:user/{number}").rung == (("fake", "fake:direct/boss"),)
+        assert platform.write("/join", f"fake:user/{number}").woken == (("fake", "fake:direct/boss"),)
     told = [text for text in platform.notices() if text != onboarding.QUEUED]
     assert told == [onboarding.WAITS.format("acme")]
     assert newcomers.count_waiting(db) == 3

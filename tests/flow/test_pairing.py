@@ -192,16 +192,16 @@ def test_what_was_asked_in_the_room_of_an_unpaired_identity_is_asked_elsewhere(d
     direct_rooms.add(db, CHAT, "chat", "chat:dm/7", NOON + 1)
     groups.add(db, "acme", "Acme", "scripted", NOON)
     new = NewRequest(kind=RequestKind.SENDER, name=EVE, folder="acme", input={}, instance="chat")
-    reach, limits = ChannelInstances({}), AskingRules(escalate=HOUR, expire=10 * HOUR, quorum=1)
-    request = ask(db, reach, limits, new, NOON).request
+    channels, limits = ChannelInstances({}), AskingRules(escalate=HOUR, expire=10 * HOUR, quorum=1)
+    request = ask(db, channels, limits, new, NOON).request
     assert [card.address for card in request_cards.list_for_request(db, request.id)] == ["chat:dm/7"]
     direct_rooms.add(db, OWNER, "terminal", "terminal:main", NOON)
 
     pairing.unpair(db, CHAT)
-    assert move_due(db, limits, reach, NOON + 2).rooms == {("terminal", "terminal:main")}
+    assert move_due(db, limits, channels, NOON + 2).rooms == {("terminal", "terminal:main")}
     cards = request_cards.list_for_request(db, request.id)
     assert [(card.address, card.open) for card in cards] == [("chat:dm/7", False), ("terminal:main", True)]
-    late = decide(db, reach, request.id, ALLOW_ONCE, CHAT, NOON + 3)
+    late = decide(db, channels, request.id, ALLOW_ONCE, CHAT, NOON + 3)
     assert not late.decided
-    decided = decide(db, reach, request.id, ALLOW_ONCE, OWNER, NOON + 4)
+    decided = decide(db, channels, request.id, ALLOW_ONCE, OWNER, NOON + 4)
     assert decided.decided and ("chat", "chat:dm/7") not in decided.rooms

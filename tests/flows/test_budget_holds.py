@@ -67,7 +67,7 @@ class Firing:
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 
 
-def standing(db: Db) -> tuple[int, int]:
+def sum_costs(db: Db) -> tuple[int, int]:
     """Return what is booked, and that with what is set aside."""
     booked = db.row("SELECT COALESCE(SUM(micro), 0) FROM costs")
     held = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
@@ -106,7 +106,7 @@ class Watch:
 
     def _look(self, path: Path) -> None:
         while not self._over.wait(0.02):
-            self.highest = max(self.highest, *read_snapshot(path, standing))
+            self.highest = max(self.highest, *read_snapshot(path, sum_costs))
             self.looks += 1
 
 

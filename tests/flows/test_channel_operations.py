@@ -20,7 +20,7 @@ from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_instances
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import running_gateway, wait_for_channel
-from gatepost_testing.operation_desk import OperationDesk
+from gatepost_testing.operation_harness import OperationHarness
 from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost_testing.waiting import PATIENCE_S, block_until
 
@@ -33,7 +33,7 @@ def platform() -> Iterator[BeaconPlatform]:
         yield made
 
 
-class Office(OperationDesk):
+class Office(OperationHarness):
     async def add(self, instance: str, **settings: str) -> Any:
         args: dict[str, Any] = {
             "kind": "beacon",
@@ -78,7 +78,7 @@ async def test_a_change_restarts_that_one_alone(office: Office, platform: Beacon
 
     await office.run("channel.set", instance="north", off=True)
     assert (await office.find("north"))["state"] == "off"
-    assert "north" not in office.gateway.channels
+    assert "north" not in office.gateway.adapters
     await office.run("channel.set", instance="north", on=True)
     await wait_for_channel(office.gateway, "north", ChannelState.UP)
 

@@ -98,7 +98,7 @@ async def test_a_revoked_token_ends_the_instance_and_names_the_way_out(
         await wait_for_channel(gateway, "south", ChannelState.ENDED)
         assert (report.reason, report.error) == (EndReason.TOKEN, "beacon no longer accepts the token")
         assert "gatepost channel set" in report.remedy
-        assert "north" not in gateway.channels
+        assert "north" not in gateway.adapters
         connects = len(platform.connects)
 
         platform.tokens.add(GOOD_TOKEN)
@@ -131,7 +131,7 @@ async def test_a_channel_that_breaks_is_retrying_until_there_is_evidence(
         report = await wait_for_channel(gateway, "north", ChannelState.RETRYING)
         assert "beacon is unavailable: it cannot be reached" in report.error
         assert report.next_at is not None and report.next_at > report.since_at
-        assert "north" in gateway.channels
+        assert "north" in gateway.adapters
         platform.reachable = True
         await wait_for_channel(gateway, "north", ChannelState.UP)
 
@@ -141,7 +141,7 @@ async def test_an_instance_is_stopped_without_touching_the_others(tmp_path: Path
         await gateway.supervisor.stop("north")
 
         assert gateway.supervisor.find_report("north") is None
-        assert "north" not in gateway.channels and "north" not in gateway.kinds
+        assert "north" not in gateway.adapters and "north" not in gateway.kinds
         assert platform.closed == ["north"]
         assert platform.connects == ["north", "south"]
         with pytest.raises(NotFound, match="gatepost channel list"):
@@ -221,12 +221,12 @@ async def test_a_send_that_finds_the_token_revoked_ends_the_channel_and_waits(
             key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
         )
         await gateway.pump.write(
-            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.channels, new, gateway.clock.now())
         )
         report = await wait_for_channel(gateway, "north", ChannelState.ENDED)
         assert report.reason is EndReason.TOKEN
         await until(lambda: "no longer accepts" in gateway.store.read_now(read_reason, "k1"))
-        assert "north" not in gateway.channels
+        assert "north" not in gateway.adapters
 
         platform.holds_polls = False
         platform.tokens.add(GOOD_TOKEN)
@@ -249,7 +249,7 @@ async def test_what_waits_for_a_channel_that_was_removed_stays_and_says_so(
             key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
         )
         await gateway.pump.write(
-            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.channels, new, gateway.clock.now())
         )
         await until(lambda: "it is not switched on" in gateway.store.read_now(read_reason, "k1"))
         assert await gateway.store.read(list_waiting_instances) == [("north", 1)]
@@ -269,11 +269,11 @@ async def test_what_is_being_sent_ends_before_a_channel_is_closed(tmp_path: Path
             key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
         )
         await gateway.pump.write(
-            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.channels, new, gateway.clock.now())
         )
         await asyncio.wait_for(platform.sending.wait(), PATIENCE_S)
         restarting = asyncio.create_task(gateway.supervisor.restart("north"))
-        await until(lambda: "north" not in gateway.channels)
+        await until(lambda: "north" not in gateway.adapters)
         assert platform.closed == []
         platform.sends_end.set()
         await asyncio.wait_for(restarting, PATIENCE_S)

@@ -271,7 +271,7 @@ async def test_an_answer_grows_on_the_page_while_the_model_writes_it(tmp_path: P
     text = "One two three four five six seven eight nine ten eleven twelve."
     script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        hub = gateway.channels["web"]
+        hub = gateway.adapters["web"]
         assert isinstance(hub, LocalChannel)
         drafts, said = list[str](), list[str]()
 

@@ -100,7 +100,7 @@ async def watching(gateway: Gateway, room: str | None = ROOM) -> AsyncIterator[W
 
 
 def get_hub(gateway: Gateway) -> LocalChannel:
-    hub = gateway.channels["web"]
+    hub = gateway.adapters["web"]
     assert isinstance(hub, LocalChannel)
     return hub
 
@@ -156,7 +156,7 @@ async def test_two_who_watch_see_it_grow_and_nobody_in_another_room_does(tmp_pat
 async def test_who_comes_in_the_middle_sees_what_is_written_from_then_on(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway:
         await write(gateway, "play")
-        await until(lambda: any(live.talk.turn for live in gateway.sessions.awake), "the turn")
+        await until(lambda: any(live.runner.turn for live in gateway.sessions.awake), "the turn")
         assert get_hub(gateway).drafts_in() == ()
         async with watching(gateway) as late:
             await until(lambda: late.now == WRITTEN, "the draft")
@@ -223,7 +223,7 @@ async def test_what_was_on_the_screen_stays_when_the_turn_fails_for_good(tmp_pat
 async def test_where_nobody_saw_a_draft_a_stop_adds_nothing(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway:
         await write(gateway, "play")
-        await until(lambda: any(live.talk.turn for live in gateway.sessions.awake), "the turn")
+        await until(lambda: any(live.runner.turn for live in gateway.sessions.awake), "the turn")
         await write(gateway, "/stop")
         await wait_until_settled(gateway)
         said = [each.text for each in await gateway.store.read(messages.list_in_room, "web", ROOM, 0, 100)]

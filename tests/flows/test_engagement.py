@@ -34,7 +34,7 @@ async def fire(gateway: Gateway, text: str) -> None:
 
     def add_and_run(db: Db) -> FiredRooms:
         made, _ = add_task(db, make_task(asked, rules, now), rules, now, (), 0)
-        return run_task(db, gateway.reach, made.id, rules, now)
+        return run_task(db, gateway.channels, made.id, rules, now)
 
     fired = await gateway.store.write(add_and_run)
     assert fired.ran == 1

@@ -132,7 +132,7 @@ async def test_stop_in_the_persons_room_ends_the_work_below_and_nothing_comes_ba
         script = ScriptBuilder().turn("look").call("send_to_agent", group="acme/eng", text="deeper")
         script.turn("deeper").hang().write(gateway.home.group("acme/eng"))
         await channel.say("look it up")
-        await until(lambda: sum(each.talk.turn is not None for each in gateway.sessions.awake) == 1)
+        await until(lambda: sum(each.runner.turn is not None for each in gateway.sessions.awake) == 1)
         await until(lambda: len(gateway.store.read_now(list_all)) == 2)
         deepest = gateway.store.read_now(list_all)[1].session_id
         await until(lambda: gateway.store.read_now(turns.find_open, deepest) is not None)

@@ -168,7 +168,7 @@ async def test_in_a_direct_chat_the_command_without_a_code_is_answered_with_a_li
         token = text.partition("/pair/")[2].split()[0]
         assert await gateway.store.read(identities.get_person, PHONE) == PHONE
         now = gateway.clock.now()
-        result, _ = await gateway.store.write(pairing.confirm_link, token, "web:user/owner", now, gateway.reach)
+        result, _ = await gateway.store.write(pairing.confirm_link, token, "web:user/owner", now, gateway.channels)
         gateway.events.room("fake", DIRECT)
         await channel.wait_for(lambda sent: any("Paired: you are Owner" in each.message.text for each in sent))
         assert result.paired

@@ -166,7 +166,7 @@ async def test_the_owner_sends_what_a_restored_store_held_or_drops_it(
     async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
         asked = await find_card(gateway)
         now = gateway.clock.now()
-        decision = await gateway.store.write(decide, gateway.reach, asked, choice, BOSS, now)
+        decision = await gateway.store.write(decide, gateway.channels, asked, choice, BOSS, now)
         follow_decision(gateway.events, decision)
         await channel.wait_for(lambda sent: len(list_answers(channel)) == times * ANSWERS)
         account = await wait_until_settled(gateway)
@@ -202,7 +202,7 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
         again = await channel.say("hello", address="fake:room/1")  # whoever writes now is answered
         await channel.wait_for(lambda sent: sent[-1].message.text == "echo: hello")
         assert again.new
-        decision = await gateway.store.write(decide, gateway.reach, asked, DROP, BOSS, gateway.clock.now())
+        decision = await gateway.store.write(decide, gateway.channels, asked, DROP, BOSS, gateway.clock.now())
         follow_decision(gateway.events, decision)
         await wait_until_settled(gateway)
     assert channel.texts(ROOM) == [*said, "echo: hello"]
@@ -229,7 +229,7 @@ async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_se
     restore(home, backup)
     async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
         asked = await find_card(gateway)
-        decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
+        decision = await gateway.store.write(decide, gateway.channels, asked, SEND, BOSS, gateway.clock.now())
         follow_decision(gateway.events, decision)
         account = await wait_until_settled(gateway)
     assert channel.texts(ROOM) == ["one", "two"] * 2
@@ -254,7 +254,7 @@ async def test_a_turn_that_runs_while_the_database_fails_over_says_no_more_until
         await until(lambda: read_now(gateway, waiting_requests.list_pending), "a card")
         assert channel.texts(ROOM) == ["one"]
         asked = await find_card(gateway)
-        decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
+        decision = await gateway.store.write(decide, gateway.channels, asked, SEND, BOSS, gateway.clock.now())
         follow_decision(gateway.events, decision)
         account = await wait_until_settled(gateway)
     assert channel.texts(ROOM) == ["one", "two"]

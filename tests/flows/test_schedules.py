@@ -71,7 +71,7 @@ async def add(gateway: Gateway, when: str, **given: Any) -> Task:
 async def run(gateway: Gateway, task: Task) -> Firing:
     """Now, to its end."""
     rules, now = read_rules(gateway.config), gateway.clock.now()
-    fired = await gateway.store.write(run_task, gateway.reach, task.id, rules, now)
+    fired = await gateway.store.write(run_task, gateway.channels, task.id, rules, now)
     for session_id in fired.sessions:
         gateway.events.session(session_id)
     found: list[Firing] = []
@@ -209,7 +209,7 @@ async def test_a_text_that_a_rule_holds_is_said_once_a_person_has_agreed(tmp_pat
 
         by, now = "fake:user/7", gateway.clock.now()
         follow_decision(
-            gateway.events, await gateway.store.write(decide, gateway.reach, request.id, ALLOW_ONCE, by, now)
+            gateway.events, await gateway.store.write(decide, gateway.channels, request.id, ALLOW_ONCE, by, now)
         )
         await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
         await wait_until_settled(gateway)
@@ -239,7 +239,7 @@ async def test_a_person_is_answered_while_a_task_waits_and_both_are_in_order(tmp
     async with a_gateway(tmp_path, channel) as gateway:
         task = await add(gateway, "@daily", prompt="brief me")
         rules, now = read_rules(gateway.config), gateway.clock.now()
-        fired = await gateway.store.write(run_task, gateway.reach, task.id, rules, now)  # and nobody is rung yet
+        fired = await gateway.store.write(run_task, gateway.channels, task.id, rules, now)  # and nobody is rung yet
         await channel.say("hello", address=ROOM)
         gateway.events.session(fired.sessions[0])
         await channel.wait_for(lambda sent: len(sent) >= 2, PATIENCE_S)
@@ -255,9 +255,9 @@ async def test_people_are_answered_while_tasks_hold_all_the_places_that_they_may
         rules, now = read_rules(gateway.config), gateway.clock.now()
         made = [await add(gateway, "@daily", prompt=f"wait {number}", context="isolated") for number in range(3)]
         for task in made:
-            fired = await gateway.store.write(run_task, gateway.reach, task.id, rules, now)
+            fired = await gateway.store.write(run_task, gateway.channels, task.id, rules, now)
             gateway.events.session(fired.sessions[0])
-        await until(lambda: [live for live in gateway.sessions.awake if live.talk.turn], "a task that runs")
+        await until(lambda: [live for live in gateway.sessions.awake if live.runner.turn], "a task that runs")
         await channel.say("hello", address=ROOM)
         await channel.wait_for(lambda sent: len(sent) == 1, PATIENCE_S)
         assert channel.texts(ROOM) == ["echo: hello"]

@@ -169,7 +169,7 @@ async def simulate(
     """Each store has a gateway of its own, and all of them look at the same moments."""
     dice, clock, config = random.Random(seed), FixedClock(start), Config({MOST_TASKS.name: len(rules)})
     channel = FakeChannel(platform=INSTANCE)
-    reach = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
+    channels = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
     store, fragile, counts = stores[0], [FragileStore(each) for each in stores], Counter[str]()
 
     def prepare(db: Db) -> list[str]:
@@ -201,7 +201,7 @@ async def simulate(
         doomed = fragile if dice.random() < 0.5 else [dice.choice(fragile)]
         for each in fragile:
             each.dies = dies if each in doomed else ""
-        alive = await asyncio.gather(*(_fire_all(each, clock, config, reach) for each in fragile))
+        alive = await asyncio.gather(*(_fire_all(each, clock, config, channels) for each in fragile))
         if not all(alive):
             counts[f"killed {dies} a transaction"] += 1
             counts["killed, all at once"] += not any(alive)
@@ -214,9 +214,9 @@ async def simulate(
     return counts
 
 
-async def _fire_all(store: FragileStore, clock: FixedClock, config: Config, reach: ChannelInstances) -> bool:
+async def _fire_all(store: FragileStore, clock: FixedClock, config: Config, channels: ChannelInstances) -> bool:
     """By a gateway that has just started; False: it was killed meanwhile."""
-    loop = TaskLoop(store, clock, config, EventBus(), reach)  # type: ignore[arg-type]
+    loop = TaskLoop(store, clock, config, EventBus(), channels)  # type: ignore[arg-type]
     try:
         while await loop.fire_due():
             pass

@@ -124,7 +124,7 @@ async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_pat
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await gateway.store.write(forget_room)
         kind = replace(channel.kind, policy=RoomPolicy.REQUEST_APPROVAL)
-        gateway.reach._kinds = {**gateway.reach._kinds, "fake": kind}  # as if its channel had been declared so
+        gateway.channels._kinds = {**gateway.channels._kinds, "fake": kind}  # as if its channel had been declared so
         direct = "fake:direct/eve"
         assert (await channel.say("number 1", address=direct, sender=EVE, direct=True)).state == "held"
         assert await gateway.store.read(rooms.get, "fake", direct) is None

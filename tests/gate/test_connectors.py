@@ -286,13 +286,13 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     silent = Connector(command=(sys.executable, "-c", "import time; time.sleep(600)"), timeout_s=0.3)
     rude = Connector(command=(sys.executable, "-c", "import sys; sys.exit('I do not want to')"))
     declared = {"gone": gone, "silent": silent, "rude": rude, "hub": desk.connector()}
-    rung: list[str | None] = []
-    agent.deps.events.on_tools(rung.append)
+    woken: list[str | None] = []
+    agent.deps.events.on_tools(woken.append)
 
     await desk.connect(agent, **declared).run()
     found = {each.name: each for each in await check_connectors(agent.deps.home, declared)}
 
-    assert await seen(agent) == ALL and rung == [None]
+    assert await seen(agent) == ALL and woken == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
     assert "within 0.3 s" in found["silent"].trouble and "I do not want to" in found["rude"].trouble
     assert found["hub"].trouble == "" and len(found["hub"].tools) == 12
@@ -845,7 +845,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     await desk.put(agent, "TOKEN", "first", SecretOwner())
     await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
     deps = agent.deps
-    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.reach)  # type: ignore[arg-type]
+    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.channels)  # type: ignore[arg-type]
     agent.dispatch = Dispatch(desk.tools, replace(deps, holder=holder))
 
     assert "waits for a person's decision" in (await agent.call("hub_look")).text
@@ -853,7 +853,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     assert "Secret TOKEN: of the gateway" in request.preview
     await desk.put(agent, "TOKEN", "another account", SecretOwner())
     await desk.store.write(
-        lambda db: decide(db, deps.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
+        lambda db: decide(db, deps.channels, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
     )
     allowed = await desk.store.read(requests.get, request.id)
     assert allowed is not None

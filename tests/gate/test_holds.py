@@ -83,7 +83,7 @@ class HeldAgent:
 
     def __init__(self, agent: GateAgent, tools: Registry[Tool]) -> None:
         deps = agent.deps
-        holder = HeldCalls(agent.store, deps.clock, deps.config, deps.events, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
+        holder = HeldCalls(agent.store, deps.clock, deps.config, deps.events, deps.channels, "", deps.home.media)  # type: ignore[arg-type]
         self.agent, self.deps = agent, replace(deps, holder=holder)
         agent.dispatch = Dispatch(tools, self.deps)
 
@@ -124,9 +124,9 @@ class HeldAgent:
 
     async def decide(self, choice: AnswerChoice, given: dict[str, Any] | None = None) -> Request:
         request = await self.last()
-        now, reach = self.deps.clock.now(), self.deps.reach
+        now, channels = self.deps.clock.now(), self.deps.channels
         await self.agent.store.write(
-            lambda db: decide(db, reach, request.id, choice, "operator", now, given=given)  # type: ignore[arg-type]
+            lambda db: decide(db, channels, request.id, choice, "operator", now, given=given)  # type: ignore[arg-type]
         )
         self.deps.events.tools()
         found = await self.agent.store.read(requests.get, request.id)
@@ -654,9 +654,9 @@ async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
     turn = await store.read(turns.find_open, agent.agent.session.id)
     assert turn is not None
     frame = ResultFrame(id=1, turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=0, text="news", to="other")
-    limits, asking, reach = ResultLimits(100, 100_000), read_rules(Config()), agent.deps.reach
+    limits, asking, channels = ResultLimits(100, 100_000), read_rules(Config()), agent.deps.channels
     taken = await store.write(
-        lambda db: record_results(db, reach, turn.session_id, [(frame, ())], limits, NOON, lambda: asking)  # type: ignore[arg-type]
+        lambda db: record_results(db, channels, turn.session_id, [(frame, ())], limits, NOON, lambda: asking)  # type: ignore[arg-type]
     )
     assert taken.asked and await agent.sent() == []
     request = await agent.decide(ALLOW_ONCE)

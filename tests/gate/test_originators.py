@@ -166,7 +166,7 @@ async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     await limit(store, 100)
-    purse = StoreBudget(store, agent.deps.clock, agent.deps.reach, agent.deps.events)
+    purse = StoreBudget(store, agent.deps.clock, agent.deps.channels, agent.deps.events)
     assert not (await agent.call("inject_message", content="again", chatJid=ROOM)).failed
     await end_turn(agent)
     turn = await agent.begin()

@@ -78,7 +78,7 @@ async def test_an_older_name_is_hidden_and_does_what_it_did_with_its_own_paramet
 
     answer = await agent.call("send_message", jid=ROOM, message="hello")
     assert not answer.failed, answer.text
-    assert agent.rung[-1] == ("fake", ROOM)
+    assert agent.woken[-1] == ("fake", ROOM)
     rows = await store.read(audit.list_latest, 1)
     assert rows[0][3] == "send"
 

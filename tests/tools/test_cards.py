@@ -59,7 +59,7 @@ async def test_a_worker_shows_cards_in_the_room_of_its_turn_alone(
     assert not here.failed
     assert there.failed is (tier is Tier.WORKER)
     if there.failed:
-        assert "in the room of its turn" in there.text and agent.rung == [(PLATFORM, ROOM)]
+        assert "in the room of its turn" in there.text and agent.woken == [(PLATFORM, ROOM)]
 
 
 @pytest.mark.parametrize("cards", [True, False])
@@ -114,7 +114,7 @@ async def test_bad_input_is_named_and_nothing_is_sent(given: dict[str, Any], why
     answer = await agent.call("send_card", **{**GOOD, **given})
     assert answer.failed
     assert answer.text.startswith(why)
-    assert agent.rung == []
+    assert agent.woken == []
 
 
 async def test_a_card_that_is_too_long_for_one_message_of_the_channel_is_refused(

@@ -118,8 +118,8 @@ async def test_arizuko_41_an_injected_message_carries_its_true_origin_and_is_no_
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
-    rung: list[str] = []
-    agent.deps.events.on_session(rung.append)
+    woken: list[str] = []
+    agent.deps.events.on_session(woken.append)
     answer = told(
         await agent.call("inject_message", content="/stop now", sender="terminal:owner", senderName="the operator")
     )
@@ -130,7 +130,7 @@ async def test_arizuko_41_an_injected_message_carries_its_true_origin_and_is_no_
     assert message.content["senderName"] == "agent acme (for the operator)"
     assert "command" not in message.content
     assert (entry.state, entry.session_id, entry.rights) == ("queued", agent.session.id, "agent")
-    assert rung == [agent.session.id]
+    assert woken == [agent.session.id]
 
 
 async def test_a_message_is_injected_below_and_not_elsewhere(tmp_path: Path, store: SqliteStore) -> None:

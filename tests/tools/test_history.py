@@ -266,7 +266,7 @@ def _earlier(text: str, at: int, sender: str = "fake:user/9", address: str = ROO
 
 
 async def _with(agent: GateAgent, channel: FakeChannel) -> None:
-    agent.deps = replace(agent.deps, channels={PLATFORM: channel})
+    agent.deps = replace(agent.deps, adapters={PLATFORM: channel})
     agent.dispatch = Dispatch(TOOLS, agent.deps)
 
 
@@ -280,15 +280,15 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
         _earlier("elsewhere", SECOND, address="fake:room/3"),
     )
     await _with(agent, channel)
-    rung: list[str] = []
-    agent.deps.events.on_session(rung.append)
+    woken: list[str] = []
+    agent.deps.events.on_session(woken.append)
     for _ in range(2):  # told again, nothing is new
         answer = told(await agent.call("fetch_history", limit=999))
         assert [each["text"] for each in answer["messages"]] == ["first", "mine", "known"]
         assert (answer["source"], answer["cap"], answer["count"]) == ("platform", 200, 3)
         assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
     assert channel.asked[0] == (ROOM, None, 200)
-    assert rung == [] and await store.read(due_sessions.list_waiting_sessions) == []
+    assert woken == [] and await store.read(due_sessions.list_waiting_sessions) == []
     now = agent.deps.clock.now()
     account = await store.read(ledger.check, now + 3600 * SECOND)
     assert (account.unaccounted, account.in_flight) == (0, 0)
@@ -307,8 +307,8 @@ async def test_a_sender_whom_a_platform_remembers_is_the_one_who_writes_there(
     agent = await GateAgent.create(tmp_path, store, turn=False)
     kind = replace(FakeChannel(platform="zoo").kind, per_server=True)
     channel = Remembering(_earlier("first", SECOND, "zoo:user/9"), _earlier("mine", 2 * SECOND, MYSELF))
-    reach = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
-    agent.deps = replace(agent.deps, channels={PLATFORM: channel}, reach=reach)
+    channels = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
+    agent.deps = replace(agent.deps, adapters={PLATFORM: channel}, channels=channels)
     agent.dispatch = Dispatch(TOOLS, agent.deps)
     answer = told(await agent.call("fetch_history", limit=9))
     assert answer["messages"][0]["sender"] == f"zoo:{PLATFORM}/user/9"

@@ -72,9 +72,9 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
 @asynccontextmanager
 async def delivering(agent: GateAgent, channel: FakeChannel) -> AsyncIterator[FakeChannel]:
     """What the agent does goes out."""
-    reach = ChannelInstances({PLATFORM: channel.kind})
+    channels = ChannelInstances({PLATFORM: channel.kind})
     deps, config = agent.deps, Config({"delivery.retry_base_s": 0.01})
-    pump = DeliveryLoop(agent.store, deps.clock, config, {PLATFORM: channel}, reach, deps.events, "this run")
+    pump = DeliveryLoop(agent.store, deps.clock, config, {PLATFORM: channel}, channels, deps.events, "this run")
     task = asyncio.create_task(pump.run())
     try:
         yield channel
@@ -374,8 +374,8 @@ async def test_a_rule_may_speak_of_the_source(tmp_path: Path, store: SqliteStore
 
 async def test_nothing_is_forwarded_from_one_platform_to_another(agent: GateAgent, store: SqliteStore) -> None:
     await store.write(destinations.add_room, "acme/eng", "mail", "second", "second:box/1", "", 1)
-    reach = ChannelInstances({name: FakeChannel(platform=name).kind for name in (PLATFORM, "second")})
-    gate = Dispatch(TOOLS, replace(agent.deps, reach=reach))
+    channels = ChannelInstances({name: FakeChannel(platform=name).kind for name in (PLATFORM, "second")})
+    gate = Dispatch(TOOLS, replace(agent.deps, channels=channels))
     answer = await gate.call(agent.caller, "forward", b'{"sourceMsgId": 1, "targetJid": "mail"}', "c.1")
     first, second = answer.text.split("\n")
     assert first == "unsupported: forward on fake to second"
@@ -471,9 +471,9 @@ async def test_a_dislike_that_the_platform_does_not_have_is_refused_at_once(
     explain = CHANNELS[kind].explain_reaction
     assert explain is not None and explain(room, "👎")
     fake = replace(FakeChannel(platform=PLATFORM).kind, explain_reaction=lambda _, reaction: explain(room, reaction))
-    reach = agent.deps.reach
-    assert isinstance(reach, ChannelInstances)
-    reach._kinds = {PLATFORM: fake}
+    channels = agent.deps.channels
+    assert isinstance(channels, ChannelInstances)
+    channels._kinds = {PLATFORM: fake}
     answer = await agent.call("dislike", targetId=1)
     assert answer.failed and "dislike" in answer.text
     assert await agent.store.read(outbox.list_pending_rooms) == []

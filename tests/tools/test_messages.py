@@ -91,7 +91,7 @@ async def test_send_is_a_committed_row_of_the_turn_before_the_call_returns(agent
     assert effect.key == f"{effect.turn_id}/c.1"
     assert effect.payload["text"] == "news for you"
     assert effect.target_id is None
-    assert agent.rung == [(PLATFORM, ROOM)]
+    assert agent.woken == [(PLATFORM, ROOM)]
     assert await agent.audited() == [("send", "allowed")]
     account = await agent.store.read(ledger.check, agent.deps.clock.now())
     assert account.unaccounted == 0
@@ -116,7 +116,7 @@ async def test_send_to_a_destination_goes_there(agent: GateAgent, store: SqliteS
     await agent.call("send", text="hi", chatJid="ops")
     (effect,) = await written(agent)
     assert effect.address == OTHER
-    assert agent.rung == [(PLATFORM, OTHER)]
+    assert agent.woken == [(PLATFORM, OTHER)]
 
 
 async def test_send_to_a_room_of_nobodys_is_refused_and_writes_no_row(agent: GateAgent) -> None:

@@ -40,7 +40,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
         assert json.loads(answer.text)["ok"] is True
     else:
         assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
-        assert agent.rung == []
+        assert agent.woken == []
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
@@ -51,7 +51,7 @@ async def test_arizuko_34_a_channel_without_a_pane_is_told_in_two_lines(
     first, second = (await agent.call(name, **GOOD[name])).text.split("\n")
     assert first == f"unsupported: {name} on {PLATFORM}"
     assert second.startswith("hint: use send")
-    assert agent.rung == []
+    assert agent.woken == []
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))
@@ -76,7 +76,7 @@ async def test_bad_input_is_named(name: str, given: dict[str, Any], why: str, ag
     answer = await agent.call(name, **given)
     assert answer.failed
     assert answer.text.startswith(why)
-    assert agent.rung == []
+    assert agent.woken == []
 
 
 @pytest.mark.parametrize("prompts", ["x", [{"title": "t"}], [{"title": 1, "message": "m"}]])
@@ -89,7 +89,7 @@ async def test_prompts_of_another_form_are_no_arguments(prompts: object, agent: 
 async def test_both_are_rows_and_the_audit_keeps_no_words(agent: GateAgent) -> None:
     for name in sorted(GOOD):
         assert not (await agent.call(name, "c." + name, **GOOD[name])).failed
-    assert agent.rung == [(PLATFORM, ROOM)] * 2
+    assert agent.woken == [(PLATFORM, ROOM)] * 2
     assert await agent.audited() == [("pane_set_prompts", "allowed"), ("pane_set_title", "allowed")]
 
 

@@ -54,12 +54,12 @@ async def get(store: SqliteStore, task_id: str) -> Task:
 
 async def test_a_task_is_the_groups_of_the_room_and_says_when_it_runs(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
-    rung: list[int] = []
-    agent.deps.events.on_tasks(lambda: rung.append(1))
+    woken: list[int] = []
+    agent.deps.events.on_tasks(lambda: woken.append(1))
     made = told(
         await agent.call("schedule_task", targetJid=ROOM, prompt="news?", cron="0 9 * * *", timezone="Asia/Tokyo")
     )
-    assert (made["created"], made["nextRun"], rung) == (True, "2027-01-16T09:00:00.000+09:00", [1])
+    assert (made["created"], made["nextRun"], woken) == (True, "2027-01-16T09:00:00.000+09:00", [1])
     task = await get(store, made["taskId"])
     assert (task.folder, task.address, task.prompt, task.zone) == ("acme", ROOM, "news?", "Asia/Tokyo")
     assert (task.created_by, task.context, task.missed) == ("agent:acme", "group", "once")

@@ -154,9 +154,9 @@ async def test_the_same_words_are_made_and_paid_for_once(
     assert not (await agent.call("send_voice", text="hello", voice="nova")).failed
     assert [each["voice"] for each in endpoint.asked] == ["alloy", "nova"]
     assert await spent(store) == [("tts-1", 2, 2 * 5 * 15)]
-    shelf = agent.deps.home.media / "voice"
-    assert len(list(shelf.iterdir())) == 2
-    assert {path.suffix for path in shelf.iterdir()} == {".ogg"}
+    folder = agent.deps.home.media / "voice"
+    assert len(list(folder.iterdir())) == 2
+    assert {path.suffix for path in folder.iterdir()} == {".ogg"}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_arizuko_34_without_an_endpoint_it_is_unsupported_with_a_call_that
     first, second = (await agent.call("send_voice", text="hello")).text.split("\n")
     assert first == f"unsupported: send_voice on {PLATFORM}"
     assert second.startswith("hint: use send") and "tts.base_url" in second and "tts.command" in second
-    assert agent.rung == []
+    assert agent.woken == []
 
 
 async def test_arizuko_34_where_neither_voices_nor_files_arrive_it_is_unsupported(
@@ -290,7 +290,7 @@ async def test_an_endpoint_that_fails_costs_nothing_and_leaves_nothing(
     assert answer.failed
     assert "it answered 500; use send" in answer.text
     assert sum(micro for _, _, micro in await spent(store)) == 0
-    assert agent.rung == []
+    assert agent.woken == []
     assert not (agent.deps.home.media / "out").exists()
     assert not (agent.deps.home.media / "voice").exists()
 
@@ -415,7 +415,7 @@ async def test_a_program_that_fails_is_one_sentence_and_leaves_nothing(
     answer = await agent.call("send_voice", text="hello")
     assert answer.failed and why in answer.text, answer.text
     assert answer.text.endswith("; use send with the same text") and "\n" not in answer.text
-    assert agent.rung == [] and await spent(store) == []
+    assert agent.woken == [] and await spent(store) == []
     home = agent.deps.home
     assert not (home.media / "voice").exists() and not list(home.sessions.glob("job-*"))
 

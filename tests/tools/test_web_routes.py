@@ -109,7 +109,7 @@ async def test_what_becomes_public_waits_for_a_person_where_a_rule_holds_it(tmp_
     agent = await start(tmp_path, store)
     await store.write(grant_changes.add_rule, "acme", "hold set_web_route(access=public)", "test", 1)
     deps = agent.deps
-    holder = HeldCalls(store, deps.clock, deps.config, deps.events, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
+    holder = HeldCalls(store, deps.clock, deps.config, deps.events, deps.channels, "", deps.home.media)  # type: ignore[arg-type]
     agent.dispatch = Dispatch(TOOLS, replace(deps, holder=holder))
     answer = await agent.call("set_web_route", path="/pub/acme", access="public")
     assert "waits for a person's decision" in answer.text

@@ -65,44 +65,44 @@ def count_affordable_tokens(asked: int | None, most: int, left: int | None, inpu
 
 def render_denial(denied: BudgetDenial) -> str:
     """For the agent: why its call was refused, and what it can do."""
-    standing = denied.standing
-    told = f"{render_usd(standing.spent)} of {render_usd(standing.limit)} spent"
+    status = denied.status
+    amounts = f"{render_usd(status.spent)} of {render_usd(status.limit)} spent"
     if denied.busy:
         return (
-            f"{_render_name(standing)} has no room for this call while others are running ({told},"
-            f" {render_usd(standing.reserved)}"
+            f"{_render_name(status)} has no room for this call while others are running ({amounts},"
+            f" {render_usd(status.reserved)}"
             " set aside for them); try again when they have ended, or ask for less"
         )
     return (
-        f"{_render_name(standing)} has no room for this call: {told}, and it may cost {render_usd(denied.asked)}."
-        f" It starts anew on {_render_time(standing.ends_at)}; an operator can raise it with `gatepost budget set`"
+        f"{_render_name(status)} has no room for this call: {amounts}, and it may cost {render_usd(denied.asked)}."
+        f" It starts anew on {_render_time(status.ends_at)}; an operator can raise it with `gatepost budget set`"
     )
 
 
 def render_notice(note: BudgetNotice) -> str:
     """For the room."""
-    standing = note.standing
-    name, amount = _render_name(standing), f"{render_usd(standing.spent)} of {render_usd(standing.limit)}"
+    status = note.status
+    name, amount = _render_name(status), f"{render_usd(status.spent)} of {render_usd(status.limit)}"
     if note.percent != STOP:
         return f"{name} is nearly spent: {amount}."
     end = (
-        f"It starts anew on {_render_time(standing.ends_at)}; whoever runs this gateway can raise it."
+        f"It starts anew on {_render_time(status.ends_at)}; whoever runs this gateway can raise it."
         " Send again then what has no answer."
     )
-    if standing.spent >= standing.limit:
+    if status.spent >= status.limit:
         return f"{name} is spent: {amount}. {end}"
     return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"
 
 
 def make_notice_key(note: BudgetNotice, instance: str, address: str) -> str:
     """A room hears of a budget once in a period, whoever noticed; of one that was changed, anew."""
-    scope, end = note.standing.scope, note.standing.ends_at
-    return f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.standing.limit}/{end}/{instance}/{address}"
+    scope, end = note.status.scope, note.status.ends_at
+    return f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.status.limit}/{end}/{instance}/{address}"
 
 
-def _render_name(standing: BudgetStatus) -> str:
-    period = "Today's" if standing.period is Period.DAY else "This month's"
-    whose = "this gateway" if standing.scope.kind is BudgetScopeKind.INSTANCE else standing.scope.name
+def _render_name(status: BudgetStatus) -> str:
+    period = "Today's" if status.period is Period.DAY else "This month's"
+    whose = "this gateway" if status.scope.kind is BudgetScopeKind.INSTANCE else status.scope.name
     return f"{period} budget of {whose}"
 
 

@@ -89,7 +89,7 @@ class GroupPolicy:
         "_across",
         "_facts",
         "_speaks",
-        "_standings",
+        "_tool_rules",
         "_who",
         "above",
         "folder",
@@ -110,7 +110,7 @@ class GroupPolicy:
         self.tool_groups = facts.tool_groups.get(folder, facts.every_tool_group)
         self._speaks = bool(self.own or self.above or self.rows)
         self.holds = any(rule.hold for rule in self.own) or any(rule.hold for _, rule in self.above)
-        self._standings: dict[str, _ToolRules] = {}
+        self._tool_rules: dict[str, _ToolRules] = {}
 
     @property
     def plain(self) -> bool:
@@ -122,8 +122,8 @@ class GroupPolicy:
         return self._speaks and bool(self._find_rules(tool, effects))
 
     def decide(self, ask: AccessRequest) -> bool:
-        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
-        return self._evaluate(ask, standing, None) if standing else self.tier <= ask.tier
+        tool_rules = self._find_rules(ask.tool, ask.effects) if self._speaks else None
+        return self._evaluate(ask, tool_rules, None) if tool_rules else self.tier <= ask.tier
 
     def explain(self, ask: AccessRequest) -> tuple[bool, list[PolicyStep]]:
         """The same, with everything that took part, in the order of its say."""
@@ -134,23 +134,23 @@ class GroupPolicy:
     def list_holds(self, ask: AccessRequest) -> tuple[GroupHold, ...]:
         """Return what makes a call wait for a person: rules of groups above, which bind, and the group's own last
         word."""
-        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
-        if not standing:
+        tool_rules = self._find_rules(ask.tool, ask.effects) if self._speaks else None
+        if not tool_rules:
             return ()
         found = [
             GroupHold(folder, rule.text, True, rule.quorum)
-            for folder in (list_ancestors(self.folder) if standing.above else ())
-            if (rule := _find_last([each for at, each in standing.above if at == folder], ask)) is not None
+            for folder in (list_ancestors(self.folder) if tool_rules.above else ())
+            if (rule := _find_last([each for at, each in tool_rules.above if at == folder], ask)) is not None
             and rule.hold
         ]
-        own = _find_last(standing.own, ask)
+        own = _find_last(tool_rules.own, ask)
         held = (GroupHold(self.folder, own.text, False, own.quorum),) if own is not None and own.hold else ()
         return (*found, *held)
 
     def allows_expressly(self, ask: AccessRequest) -> bool:
         """Return True if the group's own last word about a call allows it."""
-        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
-        rule = _find_last(standing.own, ask) if standing else None
+        tool_rules = self._find_rules(ask.tool, ask.effects) if self._speaks else None
+        rule = _find_last(tool_rules.own, ask) if tool_rules else None
         return rule is not None and not rule.deny and not rule.hold
 
     def reaches_across(self, tool: str, effects: ToolEffects) -> bool:
@@ -174,46 +174,46 @@ class GroupPolicy:
 
     def list_named_params(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
         """The parameters that rules about a tool look at: calls that agree in these are alike to all of them."""
-        standing = self._find_rules(tool, effects)
-        rules = [*(rule for _, rule in standing.above), *standing.own]
+        tool_rules = self._find_rules(tool, effects)
+        rules = [*(rule for _, rule in tool_rules.above), *tool_rules.own]
         return tuple(sorted({param.name for rule in rules for param in rule.params}))
 
     def visible(self, tool: str, tier: Tier, effects: ToolEffects) -> bool:
         """Is there any call of this tool that would be granted?"""
-        standing = self._find_rules(tool, effects)
+        tool_rules = self._find_rules(tool, effects)
         if any(
-            _denies_all([rule for each, rule in standing.above if each == folder])
+            _denies_all([rule for each, rule in tool_rules.above if each == folder])
             for folder in list_ancestors(self.folder)
         ):
             return False
-        if _denies_all(standing.own):
+        if _denies_all(tool_rules.own):
             return False
-        for row in standing.rows:
+        for row in tool_rules.rows:
             if row.effect is AclEffect.DENY and _is_unconditional(row) and self._reaches_all(row.scope):
                 return False
-        opened = any(not rule.deny and not rule.hold for rule in standing.own) or any(
-            row.effect is AclEffect.ALLOW for row in standing.rows
+        opened = any(not rule.deny and not rule.hold for rule in tool_rules.own) or any(
+            row.effect is AclEffect.ALLOW for row in tool_rules.rows
         )
         return opened or self.tier <= tier
 
     def list_rules_for(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
         """Return what the tool's description should tell: the rules and rows that speak of it."""
-        standing = self._find_rules(tool, effects)
-        rules = [rule.text for _, rule in standing.above] + [rule.text for rule in standing.own]
-        return (*rules, *(str(row) for row in standing.rows))
+        tool_rules = self._find_rules(tool, effects)
+        rules = [rule.text for _, rule in tool_rules.above] + [rule.text for rule in tool_rules.own]
+        return (*rules, *(str(row) for row in tool_rules.rows))
 
     def list_restrictions(self, tool: str, effects: ToolEffects) -> tuple[GrantRule, ...]:
         """The rules that may deny or hold a call of this tool, those above first."""
-        standing = self._find_rules(tool, effects)
-        return tuple(rule for rule in (*(rule for _, rule in standing.above), *standing.own) if rule.restricts)
+        tool_rules = self._find_rules(tool, effects)
+        return tuple(rule for rule in (*(rule for _, rule in tool_rules.above), *tool_rules.own) if rule.restricts)
 
     def list_hold_rules(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
         return tuple(rule.text for rule in self.list_restrictions(tool, effects) if rule.hold)
 
     def _find_rules(self, tool: str, effects: ToolEffects) -> _ToolRules:
-        found = self._standings.get(tool)
+        found = self._tool_rules.get(tool)
         if found is None:
-            found = self._standings[tool] = _ToolRules(
+            found = self._tool_rules[tool] = _ToolRules(
                 above=tuple((each, rule) for each, rule in self.above if grants.matches_action(rule, tool, effects)),
                 own=grants.list_matching(self.own, tool, effects),
                 rows=tuple(
@@ -247,20 +247,20 @@ class GroupPolicy:
             row.effect is AclEffect.DENY and any(acl.covers_action(row.action, f"mcp:{tool}") for tool in ACROSS)
         )
 
-    def _evaluate(self, ask: AccessRequest, standing: _ToolRules, steps: list[PolicyStep] | None) -> bool:
+    def _evaluate(self, ask: AccessRequest, tool_rules: _ToolRules, steps: list[PolicyStep] | None) -> bool:
         denied = False
-        for folder in list_ancestors(self.folder) if standing.above else ():
-            rules = [rule for each, rule in standing.above if each == folder]
+        for folder in list_ancestors(self.folder) if tool_rules.above else ():
+            rules = [rule for each, rule in tool_rules.above if each == folder]
             rule = _find_granting(rules, ask)
             denied = denied or (rule is not None and rule.deny)
             _explain_rules(steps, folder, rules, rule, binds=True)
-        rule = _find_granting(standing.own, ask) if standing.own else None
+        rule = _find_granting(tool_rules.own, ask) if tool_rules.own else None
         denied, allowed = denied or (rule is not None and rule.deny), rule is not None and not rule.deny
-        _explain_rules(steps, self.folder, standing.own, rule, binds=False)
+        _explain_rules(steps, self.folder, tool_rules.own, rule, binds=False)
         who = acl.expand_roles([*self._who, *ask.also], self._facts.members) if ask.also else self._who
         claimed = [get_claimed(each) for each in ask.also if is_untrusted(each)]
         bound = acl.expand_roles([*who, *claimed], self._facts.members) if claimed else who
-        for row in standing.rows:
+        for row in tool_rules.rows:
             # A name that is only claimed gives nothing, and what it is denied stays denied.
             concerned = bound if row.effect is AclEffect.DENY else who
             action = _name_action(row, ask.tool, ask.effects)

@@ -35,15 +35,15 @@ UNTRUSTED = SenderVerdict(False, "untrusted_sender")
 SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 
 
-def rights_of(standing: SenderRoles, folder: str) -> Rights:
+def rights_of(sender_roles: SenderRoles, folder: str) -> Rights:
     """Return what a sender is in a group. A role on a folder holds for all below it; a membership for that group
     alone."""
-    held = {role for role, where in standing.roles if _covers(where, folder)}
+    held = {role for role, where in sender_roles.roles if _covers(where, folder)}
     if UserRole.OWNER in held:
         return "owner"
     if UserRole.ADMIN in held:
         return "admin"
-    return "member" if folder in standing.member_of else "guest"
+    return "member" if folder in sender_roles.member_of else "guest"
 
 
 def rights_by_acl(rights: Rights, rows: Iterable[AclRow], who: frozenset[str], folder: str) -> Rights | None:

@@ -60,9 +60,9 @@ class RoomWatch:
         finally:
             for waiting in waits:
                 waiting.cancel()
-        rung, self._woken = self._woken, False
+        woken, self._woken = self._woken, False
         self._bell.clear()  # before the caller looks: a ring during its look is heard next time
-        return rung
+        return woken
 
     def forget_drafted(self) -> bool:
         """Return True if a draft has changed since the last time."""
@@ -84,7 +84,7 @@ class LocalChannel:
         self._typing: set[tuple[str, str]] = set()
         self._drafts: dict[str, Draft] = {}  # by session
         self._watch_listeners: list[Callable[[], None]] = []
-        self._shelf: Path | None = None
+        self._file_folder: Path | None = None
         self._threads = FairThreadPool(workers=4, share=1)  # by room
 
     async def listen(self, receive: Receive) -> None:
@@ -110,13 +110,13 @@ class LocalChannel:
 
     def set_file_folder(self, folder: Path) -> None:
         """Set the folder in which sent files stay. The server that shows the rooms sets it."""
-        self._shelf = folder
+        self._file_folder = folder
 
     def kept(self, key: str, number: int) -> Path:
         """A file that was sent, by the effect's key and its place in it."""
-        if self._shelf is None:
+        if self._file_folder is None:
             raise Unavailable(f"the {self.platform} channel", "it has no place for files yet", retry_after=1)
-        return self._shelf / get_file_folder_name(key) / str(number)
+        return self._file_folder / get_file_folder_name(key) / str(number)
 
     def _keep(self, message: Outbound) -> None:
         for number, file in enumerate(message.files):

@@ -79,19 +79,19 @@ def parse_number(text: str) -> tuple[int | None, str]:
 
 def parse_answer(verb: str, text: str, asked: PendingRequest) -> dict[str, Any]:
     """Return what the gateway is told."""
-    told = {"id": asked.id, "allow": verb != "deny"}
+    answer = {"id": asked.id, "allow": verb != "deny"}
     if verb == "deny":
-        return {**told, "message": text}
+        return {**answer, "message": text}
     if asked.kind == RequestKind.QUESTION and verb == "allow":
         raise Invalid("/allow", "it asks a question: /answer text")
     if verb == "allow" and text:
         raise Invalid("/allow", "takes a number and no reason")
     if verb == "allow":
-        return told
+        return answer
     if not text:
         raise Invalid("/answer", "wants a text")
     many = len(parse_questions(asked.input)) > 1
-    return {**told, "answers": [each.strip() for each in text.split(SEVERAL)] if many else [text]}
+    return {**answer, "answers": [each.strip() for each in text.split(SEVERAL)] if many else [text]}
 
 
 class AgentConsole:
@@ -172,8 +172,8 @@ class AgentConsole:
                 done = self._do(StopAgentArgs, {"id": self._agent})
                 self._note("it is stopped, and what waited is cancelled" if done.stopped else "nothing was running")
             case "mode":
-                told = self._do(SetAgentModeArgs, {"id": self._agent, "mode": order.text})
-                self._note(f"it is in mode {told.current_mode_id} from its next turn on")
+                agent = self._do(SetAgentModeArgs, {"id": self._agent, "mode": order.text})
+                self._note(f"it is in mode {agent.current_mode_id} from its next turn on")
             case "help":
                 self._note(HELP)
             case "detach" | "quit":
@@ -245,8 +245,8 @@ class AgentConsole:
 
     def _report_disconnect(self) -> None:
         with self._lock:
-            told, self._away = self._away, True
-        if not told:
+            was_away, self._away = self._away, True
+        if not was_away:
             self._note(AWAY)
 
     def _receive(self, news: AgentNews) -> None:
@@ -280,35 +280,35 @@ class AgentConsole:
             output.print_json_line(make_entry_json(entry, self._asked))
             sys.stdout.flush()
             self._rows.render_entry(entry, self._asked)  # numbers its requests
-        elif (told := self._rows.render_entry(entry, self._asked)) is not None:
-            self._screen.print(told)
+        elif (shown := self._rows.render_entry(entry, self._asked)) is not None:
+            self._screen.print(shown)
 
     def _show_request(self, asked: PendingRequest) -> None:
-        told = self._rows.render_request(asked)
-        if told is not None and self._json:
+        shown = self._rows.render_request(asked)
+        if shown is not None and self._json:
             output.print_json_line(make_request_json(asked))
             sys.stdout.flush()
-        elif told is not None:
-            self._screen.print(told)
+        elif shown is not None:
+            self._screen.print(shown)
 
     # The end of a pipe.
 
     def _finish(self) -> int:
-        told = self._wait_until_idle()
+        outcome = self._wait_until_idle()
         while (news := retry_unavailable(lambda: self._fetch(0), self._report_disconnect, harmless=True)).entries:
             self._apply(news)
         self._apply(news)
-        if told.permission is not None:
-            self._note(render_waiting_agent(told, told.permission))
-        return get_exit_code(told) if self._well else get_exit_code(told) or 1
+        if outcome.permission is not None:
+            self._note(render_waiting_agent(outcome, outcome.permission))
+        return get_exit_code(outcome) if self._well else get_exit_code(outcome) or 1
 
     def _wait_until_idle(self) -> WaitOutcome:
         """Until it has nothing to do, asks, or the time is up."""
         while True:
             left = FOLLOW_S if self._until is None else max(self._until - time.monotonic(), 0)
-            told = self._do(WaitForAgentArgs, {"id": self._agent, "timeout_s": min(left, FOLLOW_S)})
-            if not told.waited_out or (self._until is not None and time.monotonic() >= self._until):
-                return told
+            outcome = self._do(WaitForAgentArgs, {"id": self._agent, "timeout_s": min(left, FOLLOW_S)})
+            if not outcome.waited_out or (self._until is not None and time.monotonic() >= self._until):
+                return outcome
 
     # The gateway.
 

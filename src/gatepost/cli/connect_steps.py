@@ -144,9 +144,9 @@ def connect(
         return _report_failure(home, chosen, key, wish, outcome, as_json)
     kept = call_operation(home, KeepConnectionArgs, {**asdict(wish), "key": key.value})
     if as_json:
-        group_told = to_json(kept.group)
+        group_json = to_json(kept.group)
         output.print_json(
-            {"ok": True, "agent": name, "group": group_told, "secret": key.name, **outcome_to_json(outcome)}
+            {"ok": True, "agent": name, "group": group_json, "secret": key.name, **outcome_to_json(outcome)}
         )
     else:
         _report_success(home, tell, wish, outcome)

@@ -116,14 +116,14 @@ def _python() -> Iterator[Finding]:
 
 
 def _lock(home: Home) -> Iterator[Finding]:
-    holder, told = home_lock.find_holder(home), home_lock.read_holder(home)
+    holder, recorded = home_lock.find_holder(home), home_lock.read_holder(home)
     if holder is None:
         yield Finding("ok", "daemon", "is down")
         if home.pid_file.exists():
             yield Finding(
                 "warn", "daemon", f"{home.pid_file.name} is left of one that was killed", "the next start replaces it"
             )
-    elif told is None or told.pid != holder.pid:
+    elif recorded is None or recorded.pid != holder.pid:
         yield Finding(
             "warn", "daemon", f"runs as pid {holder.pid}, but {home.pid_file.name} does not say so", "restart it"
         )

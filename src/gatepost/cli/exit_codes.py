@@ -11,10 +11,10 @@ CODES = (
 )
 
 
-def get_exit_code(told: AgentSnapshot | WaitOutcome) -> int:
+def get_exit_code(outcome: AgentSnapshot | WaitOutcome) -> int:
     """Return the exit code for an agent's state, as the gateway reports it."""
-    if isinstance(told, WaitOutcome) and told.permission is not None:
+    if isinstance(outcome, WaitOutcome) and outcome.permission is not None:
         return ASKS
-    if isinstance(told, WaitOutcome) and told.waited_out:
+    if isinstance(outcome, WaitOutcome) and outcome.waited_out:
         return STILL
-    return {SessionState.ERROR: FAILED, SessionState.CLOSED: CLOSED}.get(told.status, IDLE)
+    return {SessionState.ERROR: FAILED, SessionState.CLOSED: CLOSED}.get(outcome.status, IDLE)

@@ -62,13 +62,13 @@ class RetryingCaller:
         def once() -> R:
             return post_operation(self._control, declared, {**args, "timeout_s": 0} if self._away else args)
 
-        told = retry_unavailable(once, self._lost, harmless=True)
+        answer = retry_unavailable(once, self._lost, harmless=True)
         if self._away:
             output.print_line(BACK, error=True, flush=True)
         self._away = False
         if time.monotonic() - begun < RETRY_S / 10:
             time.sleep(RETRY_S / 10)  # a gateway that stops keeps nobody
-        return told
+        return answer
 
     def _lost(self) -> None:
         if not self._away:

@@ -68,8 +68,8 @@ def _first_line(name: str) -> str:
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     line = doc.partition("\n")[0]
     _, colon, rest = line.partition(": ")
-    told = rest if colon and line.startswith("`gatepost") else line
-    return told[:1].upper() + told[1:]
+    sentence = rest if colon and line.startswith("`gatepost") else line
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _add_home_option(command: click.Command) -> None:
@@ -143,8 +143,8 @@ def _with_command(error: click.ClickException) -> click.ClickException:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or not isinstance(context.command, click.Group):
         return error
-    told = with_command(error.message, context.command.list_commands(context))
-    return error if told == error.message else click.UsageError(told, context)
+    message = with_command(error.message, context.command.list_commands(context))
+    return error if message == error.message else click.UsageError(message, context)
 
 
 def _given_home() -> str | None:

@@ -45,13 +45,13 @@ class TimelineRenderer:
         if kind == TimelineKind.PERMISSION and data.get("status") == RequestState.PENDING:
             asked = waiting.get(str(data.get("requestId")))  # None: it is history
             return self.render_request(asked) if asked is not None else None
-        told = render_entry(TimelineEntry(entry.seq, 0, entry.turn, kind, data))
+        text = render_entry(TimelineEntry(entry.seq, 0, entry.turn, kind, data))
         if kind in _COLORS:  # ours begins at the edge, and nothing else does in our colours
-            told = "\n  | ".join(told.splitlines())
+            text = "\n  | ".join(text.splitlines())
         number = self.numbers.get(str(data.get("requestId")))
         if number is not None:
-            told = told.replace("[Permission]", f"[Permission {number}]", 1)
-        return Colored(told, _COLORS[kind]) if told and kind in _COLORS else told or None
+            text = text.replace("[Permission]", f"[Permission {number}]", 1)
+        return Colored(text, _COLORS[kind]) if text and kind in _COLORS else text or None
 
     def _is_news(self, data: dict[str, Any]) -> bool:
         call = str(data.get("callId", ""))
@@ -104,32 +104,34 @@ def list_next_steps(mode: str | None, follow_up: str | None, plan: str = "", lon
     """Return what an approval starts. A prompt that ends with the plan itself is told without it where that is read in
     full (`longest` is None)."""
     rows = [f"Allowed, it goes on in mode {one_line(mode)}."] if mode else []
-    if told := follow_up or "":
-        if longest is None and plan.strip() and told.endswith(plan.strip()):
-            told = told.removesuffix(plan.strip()) + "(the plan, as it stands above)"
-        rest = "" if longest is None or len(told) <= longest else f" … {len(told)} characters; --json shows them all"
+    if prompt := follow_up or "":
+        if longest is None and plan.strip() and prompt.endswith(plan.strip()):
+            prompt = prompt.removesuffix(plan.strip()) + "(the plan, as it stands above)"
+        rest = (
+            "" if longest is None or len(prompt) <= longest else f" … {len(prompt)} characters; --json shows them all"
+        )
         rows.append("Allowed, it is told to do this next:")
-        rows += [f"  | {each}" for each in (told[:longest] + rest).splitlines()]
+        rows += [f"  | {each}" for each in (prompt[:longest] + rest).splitlines()]
     return rows
 
 
 def summarize_request(asked: PendingRequest) -> str:
     """Return what a request is about, on one line."""
     if asked.kind == RequestKind.QUESTION:
-        told = "; ".join(
+        text = "; ".join(
             each.text + (f" ({', '.join(each.options)})" if each.options else "")
             for each in parse_questions(asked.input)
         )
-        return cut(one_line(told), LONGEST_LINE)
+        return cut(one_line(text), LONGEST_LINE)
     if asked.kind == RequestKind.RESTORED:  # how many of what
         return cut(one_line(", ".join(f"{count} {name}" for name, count in asked.input.items())), LONGEST_LINE)
     plan = asked.input.get("plan") if asked.kind == RequestKind.PLAN else None
     return cut(one_line(plan if isinstance(plan, str) else summarize_input(asked.input)), LONGEST_LINE)
 
 
-def render_waiting_agent(told: WaitOutcome, asked: PendingRequest) -> str:
+def render_waiting_agent(outcome: WaitOutcome, asked: PendingRequest) -> str:
     """Render an agent that waits for an answer: its request, and the commands that answer it."""
-    who = f"{told.title} ({told.agent_id})" if told.title else told.agent_id
+    who = f"{outcome.title} ({outcome.agent_id})" if outcome.title else outcome.agent_id
     kinds = {RequestKind.QUESTION: "asks", RequestKind.PLAN: "has a plan to approve"}
     verb = kinds.get(asked.kind, f"asks to use {one_line(asked.name)}")
     about, more = summarize_request(asked), "".join(f"\n{each}" for each in list_consequences(asked, LONGEST_TOLD))
@@ -138,11 +140,11 @@ def render_waiting_agent(told: WaitOutcome, asked: PendingRequest) -> str:
 
 def make_entry_json(entry: LogEntry, waiting: Mapping[str, PendingRequest]) -> dict[str, Any]:
     """For programs: a request's entry says what it wants, as long as it waits."""
-    told: dict[str, Any] = to_json(entry)
+    shown: dict[str, Any] = to_json(entry)
     asked = waiting.get(str(entry.data.get("requestId"))) if entry.kind == TimelineKind.PERMISSION else None
     if asked is None or entry.data.get("status") != RequestState.PENDING:
-        return told
-    return {**told, "data": {**entry.data, "input": asked.input}}
+        return shown
+    return {**shown, "data": {**entry.data, "input": asked.input}}
 
 
 def make_request_json(asked: PendingRequest) -> dict[str, Any]:

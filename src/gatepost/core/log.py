@@ -126,9 +126,9 @@ class _RepeatFilter(logging.Filter):
         for each in over:
             name, level, event, about = each.key
             facts = {key: value for key, value in zip(_ABOUT, about, strict=True) if value}
-            told = f"{event} (repeated {each.count:,} times)"
+            message = f"{event} (repeated {each.count:,} times)"
             extra = {"facts": {**facts, "repeated": each.count, "since": iso(each.since)}, "spared": True}
-            logging.getLogger(name).log(level, told, extra=extra)
+            logging.getLogger(name).log(level, message, extra=extra)
 
 
 _sparing: _RepeatFilter | None = None

@@ -14,12 +14,12 @@ LEAST_LIKENESS = 0.85
 def list_mistyped(environ: Mapping[str, str] | None = None) -> list[str]:
     """A sentence for each. Every setting must be declared before."""
     known = {each.variable.removeprefix(START) for _, each in SETTINGS.items()}
-    told = []
+    warnings = []
     for name in sorted(os.environ if environ is None else environ):
         rest = name.removeprefix(START)
         if rest == name or rest in known:
             continue
         near = difflib.get_close_matches(rest[:200], known, n=1, cutoff=LEAST_LIKENESS)
         if near:
-            told.append(f"nothing reads the variable {name}; did you mean {START}{near[0]}?")
-    return told
+            warnings.append(f"nothing reads the variable {name}; did you mean {START}{near[0]}?")
+    return warnings

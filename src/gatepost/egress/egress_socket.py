@@ -115,7 +115,7 @@ class EgressSocket:
     ) -> None:
         """`own`: the model endpoints of the group itself, by vendor."""
         self._deps, self._caller, self._owns, self._own = deps, caller, owns, own
-        ways = proxy.ProxyDeps(
+        proxy_deps = proxy.ProxyDeps(
             judge=self._judge,
             reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
             bound=self._bound,
@@ -123,7 +123,7 @@ class EgressSocket:
             resolve=deps.resolve,
             tls=deps.tls,
         )
-        self._proxy = proxy.Proxy(ways)
+        self._proxy = proxy.Proxy(proxy_deps)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), WeightedSemaphore(MOST_HELD)
         self.pace = Pace()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -225,8 +225,8 @@ class EgressSocket:
             await self._proxy.forward(client, head)
             return
         if (head.method, head.target) == ("GET", REFUSED):
-            told = "\n".join(self._refusals) or "nothing was refused yet"
-            await client.whole(200, f"{told}\n".encode(), "text/plain; charset=utf-8")
+            text = "\n".join(self._refusals) or "nothing was refused yet"
+            await client.whole(200, f"{text}\n".encode(), "text/plain; charset=utf-8")
             return
         group = await self._deps.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()

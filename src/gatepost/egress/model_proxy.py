@@ -129,8 +129,8 @@ class TokenCostBound(Struct, frozen=True):
             read = self.asked.billed
             cost = self.price.worst(read, output, self.asked.writes_cache)
             return CallCost(cost, TokenCounts(input=read, output=output), measured=False)
-        told = replace(measured.usage, output=max(output, min(measured.usage.output, self.output)))
-        return CallCost(self.price.of(told, measured.written_long), told, measured=False)
+        usage = replace(measured.usage, output=max(output, min(measured.usage.output, self.output)))
+        return CallCost(self.price.of(usage, measured.written_long), usage, measured=False)
 
 
 def make_token_cost_bound(asked: CheckedBody, price: Price, room: int | None) -> TokenCostBound:
@@ -379,8 +379,8 @@ class ModelProxy:
         url = order.base.url + endpoint.path
         headers = request_headers(order.head, endpoint.vendor, key) | ({"content-type": kind} if kind else {})
         async with self._upstream.ask(order.head.method, url, headers, body, bill) as response:
-            told = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if response.status_code == 200 and told == "text/event-stream":
+            content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.status_code == 200 and content_type == "text/event-stream":
                 await stream_response(client, response, key.value, bill, drop_usage=drop_usage)
             else:
                 await send_response(client, response, key.value, bill)

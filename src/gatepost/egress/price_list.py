@@ -86,8 +86,8 @@ def write_price(path: Path, model: str, given: Price) -> None:
     new = _changed(old, model, numbers) if model in before else _added(old, model, numbers)
     wanted = {**before, model: {**before.get(model, {}), **numbers}}
     if _reads(new) != wanted:
-        told = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
-        raise SetupError(f"{path} is left alone; write there yourself, under [{json.dumps(model)}]: {told}")
+        lines = ", ".join(f"{name} = {value:g}" for name, value in numbers.items())
+        raise SetupError(f"{path} is left alone; write there yourself, under [{json.dumps(model)}]: {lines}")
     write_atomically(path, new)
 
 

@@ -141,8 +141,8 @@ class ProxyDeps(Struct, frozen=True):
 
 
 class Proxy:
-    def __init__(self, ways: ProxyDeps) -> None:
-        self._ways, self._lookups = ways, BoundedThreadPool(MOST_LOOKUPS)
+    def __init__(self, deps: ProxyDeps) -> None:
+        self._deps, self._lookups = deps, BoundedThreadPool(MOST_LOOKUPS)
 
     async def tunnel(self, client: EgressClient, head: HttpRequestHead) -> None:
         """CONNECT: bytes both ways, until either side has done."""
@@ -169,12 +169,12 @@ class Proxy:
     ) -> None:
         verdict = await self._allowed(target)
         try:
-            extra = await self._ways.bound(scheme, target)
+            extra = await self._deps.bound(scheme, target)
         except HttpRefusal as no:
             no.target = str(target)
             raise
         # The system's certificates are read off the loop; from the second time on they are at hand.
-        tls = await asyncio.to_thread(self._ways.tls) if scheme == "https" else None
+        tls = await asyncio.to_thread(self._deps.tls) if scheme == "https" else None
         upstream, sink = await self._connect(target, verdict, tls)
         try:
             sink.write(_render(head, target, path, PORTS[scheme], extra))
@@ -196,7 +196,7 @@ class Proxy:
             sink.close()
 
     async def _allowed(self, target: EgressTarget) -> EgressVerdict:
-        verdict = await self._ways.judge(target)
+        verdict = await self._deps.judge(target)
         if not verdict.allowed:
             raise HttpRefusal(403, verdict.reason, str(target))
         return verdict
@@ -207,7 +207,7 @@ class Proxy:
         last = "no address answered"
         name = target.host if tls else None
         for address in await self._addresses(target, verdict):
-            check_contact(self._ways.may_act)
+            check_contact(self._deps.may_act)
             try:
                 async with asyncio.timeout(CONNECT_S):
                     connection = await asyncio.open_connection(
@@ -221,7 +221,7 @@ class Proxy:
             except OSError as error:
                 last = error.strerror or str(error)
             else:
-                self._ways.reached(target)
+                self._deps.reached(target)
                 return connection
         raise HttpRefusal(502, f"{target} cannot be reached: {last}", str(target))
 
@@ -229,7 +229,7 @@ class Proxy:
         """All of them must be fit: one that is not says that somebody plays with the name."""
         try:
             async with asyncio.timeout(CONNECT_S):
-                found = await self._ways.resolve(target.host, target.port, self._lookups)
+                found = await self._deps.resolve(target.host, target.port, self._lookups)
         except (OSError, UnicodeError, TimeoutError):
             raise HttpRefusal(502, f"{target.host} is not known to the gateway's resolver", str(target)) from None
         for address in found:

@@ -128,20 +128,22 @@ def _anthropic(given: dict[str, Any], *needed: str) -> MeasuredUsage:
     for name in needed:
         _needed(given, name)
     written = _count(given, "cache_creation_input_tokens") or 0
-    told = TokenCounts(
+    counts = TokenCounts(
         input=_count(given, "input_tokens") or 0,
         output=_count(given, "output_tokens") or 0,
         cache_read=_count(given, "cache_read_input_tokens") or 0,
         cache_write=written,
     )
     kept = _count(_details(given, "cache_creation"), "ephemeral_1h_input_tokens") or 0
-    return MeasuredUsage(told, True, min(kept, written), used=_requests(given))
+    return MeasuredUsage(counts, True, min(kept, written), used=_requests(given))
 
 
 def _requests(given: dict[str, Any]) -> dict[str, int]:
     """`server_tool_use`: {"web_search_requests": 2}. Nothing was used where nothing is said."""
-    told = _details(given, "server_tool_use")
-    return {name.removesuffix("_requests"): _count(told, name) or 0 for name in told if name.endswith("_requests")}
+    details = _details(given, "server_tool_use")
+    return {
+        name.removesuffix("_requests"): _count(details, name) or 0 for name in details if name.endswith("_requests")
+    }
 
 
 def _calls(holder: dict[str, Any]) -> dict[str, int] | None:
@@ -279,19 +281,19 @@ class UsageEventFilter:
                 self.measured = replace(_anthropic(usage, "input_tokens"), whole=False)
                 return
             begun = self.measured.usage
-            told = _anthropic(usage, "output_tokens", *(("input_tokens",) if begun is None else ()))
+            counted = _anthropic(usage, "output_tokens", *(("input_tokens",) if begun is None else ()))
         except _UnclearCount:  # what was learnt before stays, as a beginning
             self.measured = replace(self.measured, whole=False)
             return
-        said, begun = told.usage or TokenCounts(), begun or TokenCounts()
+        said, begun = counted.usage or TokenCounts(), begun or TokenCounts()
         merged = TokenCounts(
             input=max(begun.input, said.input),
             output=said.output,
             cache_read=max(begun.cache_read, said.cache_read),
             cache_write=max(begun.cache_write, said.cache_write),
         )
-        long = max(self.measured.written_long, told.written_long)
-        used = {**(self.measured.used or {}), **(told.used or {})}  # the last word counts the whole answer
+        long = max(self.measured.written_long, counted.written_long)
+        used = {**(self.measured.used or {}), **(counted.used or {})}  # the last word counts the whole answer
         self.measured = MeasuredUsage(merged, True, long, used=used)
 
     def _read_response(self, kind: str, found: dict[str, Any]) -> None:

@@ -252,8 +252,8 @@ class ToolHostConnection(asyncio.BufferedProtocol):
                 self._send(payload)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
-            told = {"progress": done, "total": total, "message": message or None}
-            some = {key: value for key, value in told.items() if value is not None}
+            details = {"progress": done, "total": total, "message": message or None}
+            some = {key: value for key, value in details.items() if value is not None}
             payload = _envelope(request, b'"progress":' + _encode(some))
             if get_ident() == here:
                 send(payload)  # at once: later the call may have ended
@@ -289,8 +289,11 @@ def _envelope(request: RequestId | None, rest: bytes) -> bytes:
 
 
 def _error(request: RequestId | None, error: BaseException) -> bytes:
-    told: dict[str, Any] = {"message": _error_text(error)[:100_000] or "no reason given", "type": type(error).__name__}
-    return _envelope(request, b'"error":' + _encode(told))
+    details: dict[str, Any] = {
+        "message": _error_text(error)[:100_000] or "no reason given",
+        "type": type(error).__name__,
+    }
+    return _envelope(request, b'"error":' + _encode(details))
 
 
 def _error_text(error: BaseException) -> str:

@@ -159,12 +159,12 @@ class ToolHost:
         return self._files
 
     def _described(self) -> bytes:
-        told = {
+        answer = {
             "server": {"name": self.name, "version": "1"},
             "owner": {"pid": os.getpid(), "since": time.time()},  # for whoever looks; the lock is what counts
             "tools": [tool.listed() for tool in self._tools.values()],
         }
-        written = msgspec.json.encode(told)
+        written = msgspec.json.encode(answer)
         if len(written) > LIMIT:
             raise MessageSizeError("the description of the tools", len(written))
         return written

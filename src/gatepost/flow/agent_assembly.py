@@ -51,11 +51,11 @@ class ToolAssembly(Struct, frozen=True, kw_only=True):
 
 
 def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
-    purse = StoreBudget(deps.store, deps.clock, channels.reach, deps.events)
+    purse = StoreBudget(deps.store, deps.clock, channels.instances, deps.events)
     keys = SpenderSecrets(deps.store, deps.secrets)
     prices = PriceList(deps.home, deps.config)
     models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
-    hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.reach)
+    hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.instances)
     egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
     return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=egress)
 
@@ -71,17 +71,17 @@ def make_tools(
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, events, deps.files)
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
-    held_calls = HeldCalls(store, clock, config, events, channels.reach, deps.owner if placed else "", home.media)
-    questions = AgentQuestions(store, clock, config, events, channels.reach)
+    held_calls = HeldCalls(store, clock, config, events, channels.instances, deps.owner if placed else "", home.media)
+    questions = AgentQuestions(store, clock, config, events, channels.instances)
     of_tools = ToolDeps(
         store=store,
         clock=clock,
         config=config,
         home=home,
         events=events,
-        reach=channels.reach,
+        channels=channels.instances,
         writes_to=channels.pump.write,
-        channels=channels.channels,
+        adapters=channels.adapters,
         worktrees=worktrees,
         programs=jobs,
         forker=forker,
@@ -119,7 +119,7 @@ def make_sessions(
             events=deps.events,
             dispatch=dispatch,
             egress=egress.deps,
-            reach=channels.reach,
+            channels=channels.instances,
             typing=channels.typing,
             drafts=channels.drafts,
             pump=channels.pump,

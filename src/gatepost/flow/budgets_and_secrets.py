@@ -23,8 +23,8 @@ RoomAddress = tuple[str, str]
 class StoreBudget:
     """Budgets of the group, its parents, the person who asked, and the gateway."""
 
-    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus) -> None:
-        self._store, self._clock, self._reach, self._bells = store, clock, reach, events
+    def __init__(self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus) -> None:
+        self._store, self._clock, self._channels, self._bells = store, clock, channels, events
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
     async def room(self, spender: Spender) -> BudgetRoom:
@@ -58,11 +58,11 @@ class StoreBudget:
 
     async def settle(self, held: ReservationHandle, cost: CallCost | None) -> None:
         now, spender = self._clock.now(), self._spenders.get(held.id)
-        told = cost or CallCost(0, measured=False)
+        booked = cost or CallCost(0, measured=False)
 
         def book(db: Db) -> RoomAddress | None:
             micro = cost.micro if cost is not None else None
-            settled = reservations.settle(db, held.id, micro, told.usage, now, measured=told.measured)
+            settled = reservations.settle(db, held.id, micro, booked.usage, now, measured=booked.measured)
             if settled is None or spender is None:
                 return None
             return self._add_notices(db, spender, settled.notes, now)
@@ -84,7 +84,7 @@ class StoreBudget:
         if where is None or not notes or not where.address:
             return None
         for note in notes:
-            told = OutgoingMessage(
+            notice = OutgoingMessage(
                 key=judged.make_notice_key(note, where.instance, where.address),
                 origin=EffectOrigin.NOTICE,
                 instance=where.instance,
@@ -93,7 +93,7 @@ class StoreBudget:
                 text=judged.render_notice(note),
                 session_id=spender.session_id,
             )
-            add_outgoing_message(db, self._reach, told, now)
+            add_outgoing_message(db, self._channels, notice, now)
         return where.instance, where.address
 
     def _ring(self, room: RoomAddress | None) -> None:

@@ -18,9 +18,9 @@ from gatepost.flow.sessions.sandbox.sandbox_requirements import follow_channels
 
 class ChannelAssembly(Struct, frozen=True, kw_only=True):
     kinds: dict[str, ChannelKind]  # both by instance; the supervisor changes them
-    channels: dict[str, Channel]
+    adapters: dict[str, Channel]
     supervisor: ChannelSupervisor
-    reach: ChannelInstances
+    instances: ChannelInstances
     typing: TypingIndicator
     drafts: DraftRelay
     pump: DeliveryLoop
@@ -28,13 +28,13 @@ class ChannelAssembly(Struct, frozen=True, kw_only=True):
 
 def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel]]) -> ChannelAssembly:
     kinds: dict[str, ChannelKind] = {}
-    channels: dict[str, Channel] = {}
-    supervisor = _make_supervisor(deps, kinds, channels, extra)
-    reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
-    typing = TypingIndicator(channels, reach)
-    drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.events), reach.shows_drafts)
-    reach.get_draft = drafts.get_text
-    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.events, deps.owner, deps.duties)
+    adapters: dict[str, Channel] = {}
+    supervisor = _make_supervisor(deps, kinds, adapters, extra)
+    channels = ChannelInstances(kinds, adapters, deps.config[TTL_S])
+    typing = TypingIndicator(adapters, channels)
+    drafts = DraftRelay(adapters, GrowingMessages(deps.store, deps.clock, channels, deps.events), channels.shows_drafts)
+    channels.get_draft = drafts.get_text
+    pump = DeliveryLoop(deps.store, deps.clock, deps.config, adapters, channels, deps.events, deps.owner, deps.duties)
     pump.may_act = deps.may_act
     pump.set_files(deps.home.media, deps.passing)
     supervisor.may_act = deps.may_act
@@ -48,9 +48,9 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     pump.on_sent(drafts.delivered)
     return ChannelAssembly(
         kinds=kinds,
-        channels=channels,
+        adapters=adapters,
         supervisor=supervisor,
-        reach=reach,
+        instances=channels,
         typing=typing,
         drafts=drafts,
         pump=pump,
@@ -60,7 +60,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
 def _make_supervisor(
     deps: FlowDeps,
     kinds: dict[str, ChannelKind],
-    channels: dict[str, Channel],
+    adapters: dict[str, Channel],
     extra: Mapping[str, tuple[ChannelKind, Channel]],
 ) -> ChannelSupervisor:
     """Make the supervisor with the channels that are ourselves, and those that are given. The others are made when it
@@ -68,7 +68,7 @@ def _make_supervisor(
     surroundings = ChannelSurroundings(
         home=deps.home, config=deps.config, store=deps.store, clock=deps.clock, secrets=deps.secrets
     )
-    made = ChannelSupervisor(surroundings, kinds, channels)
+    made = ChannelSupervisor(surroundings, kinds, adapters)
     for name, kind in CHANNELS.list_loaded():
         if kind.always:
             channel = kind.make(ChannelDeps(instance=name, config=deps.config, clock=deps.clock))

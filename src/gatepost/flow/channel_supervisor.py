@@ -1,7 +1,7 @@
 """The channels of a running gateway: made, started, stopped and restarted one by one, without touching the others.
 
-Delivery, intake and the tools look into `kinds` and `channels`. An instance that is stopped or has ended is no longer
-in `channels`, so what is for it waits in the outbox. Its kind stays known while it is meant to run.
+Delivery, intake and the tools look into `kinds` and `adapters`. An instance that is stopped or has ended is no longer
+in `adapters`, so what is for it waits in the outbox. Its kind stays known while it is meant to run.
 """
 
 import asyncio
@@ -111,8 +111,8 @@ async def _ignore_late_failure(instance: str, failure: LateFailure) -> None:
 
 
 class ChannelSupervisor:
-    def __init__(self, deps: ChannelSurroundings, kinds: dict[str, ChannelKind], channels: dict[str, Channel]) -> None:
-        self._deps, self._kinds, self._channels = deps, kinds, channels
+    def __init__(self, deps: ChannelSurroundings, kinds: dict[str, ChannelKind], adapters: dict[str, Channel]) -> None:
+        self._deps, self._kinds, self._adapters = deps, kinds, adapters
         self._health: dict[str, ChannelHealth] = {}
         self._specs: dict[str, ChannelSpec] = {}
         self._made: dict[str, Channel] = {}  # also those that have ended: they are still to be closed
@@ -132,7 +132,7 @@ class ChannelSupervisor:
         duties.on_change(self._duties_changed)
 
     def _duties_changed(self) -> None:
-        for instance in list(self._channels):
+        for instance in list(self._adapters):
             task = self._tasks.get(instance)
             listens = task is not None and not task.done()
             if self._may_listen(instance) and not listens:
@@ -212,7 +212,7 @@ class ChannelSupervisor:
         return "" if report is None or report.is_well else render_trouble(report)
 
     def find_channel(self, instance: str) -> Channel | None:
-        return self._channels.get(instance)
+        return self._adapters.get(instance)
 
     # The start of a gateway.
 
@@ -221,7 +221,7 @@ class ChannelSupervisor:
         self._specs[instance] = ChannelSpec(instance=instance, kind=kind, origin=origin)
         self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._deps.clock))
         self._kinds[instance] = kind
-        self._channels[instance] = self._made[instance] = channel
+        self._adapters[instance] = self._made[instance] = channel
 
     def _follow(self, health: ChannelHealth) -> ChannelHealth:
         health.on_state = lambda instance: self.on_state(instance)
@@ -248,7 +248,7 @@ class ChannelSupervisor:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for instance in list(self._channels):
+                for instance in list(self._adapters):
                     self._start_listening(instance)
                 await asyncio.Event().wait()
         finally:
@@ -301,10 +301,10 @@ class ChannelSupervisor:
     def report_end(self, instance: str, error: ChannelEnded) -> None:
         """End a channel of which a send found out that nothing helps until somebody acts, as if `listen` had."""
         health = self._health.get(instance)
-        if health is None or instance not in self._channels:
+        if health is None or instance not in self._adapters:
             return
         record_end(health, error)
-        del self._channels[instance]
+        del self._adapters[instance]
         if (task := self._tasks.get(instance)) is not None:
             task.cancel()
 
@@ -325,7 +325,7 @@ class ChannelSupervisor:
         except Exception as error:  # noqa: BLE001  whatever a library raises when it is loaded, the others go on
             record_end(health, error)
             return
-        self._channels[instance] = self._made[instance] = channel
+        self._adapters[instance] = self._made[instance] = channel
 
     def _make_deps(self, spec: ChannelSpec, health: ChannelHealth, folder: Path) -> ChannelDeps:
         deps = self._deps
@@ -346,7 +346,7 @@ class ChannelSupervisor:
         await self.on_late_failure(instance, failure)
 
     def _start_listening(self, instance: str) -> None:
-        channel = self._channels.get(instance)
+        channel = self._adapters.get(instance)
         if self._group is None or self._receive is None or channel is None:
             return
         if self._may_listen(instance):
@@ -360,12 +360,12 @@ class ChannelSupervisor:
         if is_apart(kind, instance):
             receive = partial(_receive_apart, kind, instance, receive)
         await run_channel(channel, health, receive)
-        if not health.report().is_well and self._channels.get(instance) is channel:
-            del self._channels[instance]
+        if not health.report().is_well and self._adapters.get(instance) is channel:
+            del self._adapters[instance]
 
     async def _stop(self, instance: str) -> None:
         """Stop an instance: nothing new is sent there, then what is being sent ends, then its connections do."""
-        self._channels.pop(instance, None)
+        self._adapters.pop(instance, None)
         task = self._tasks.pop(instance, None)
         if task is not None:
             task.cancel()

@@ -47,13 +47,13 @@ def make_loops(
     '' while it is not."""
     home, store, clock, config, events = deps.home, deps.store, deps.clock, deps.config, deps.events
     answers = ProviderAnswers(store, clock, events, here)
-    chat_forks = ChatForks(store, clock, channels.reach, events, tools.forker)
+    chat_forks = ChatForks(store, clock, channels.instances, events, tools.forker)
     intake = Intake(
         store,
         clock,
         config,
         events,
-        channels.reach,
+        channels.instances,
         home,
         sessions.stop,
         sessions.kill,
@@ -67,11 +67,11 @@ def make_loops(
         intake=intake,
         requests=_make_request_loop(deps, channels, tools, answers),
         provider_answers=answers,
-        schedule=TaskLoop(store, clock, config, events, channels.reach),
+        schedule=TaskLoop(store, clock, config, events, channels.instances),
         errands=ErrandLoop(store, clock, events, sessions, config[LOOK_S]),
         errand_sessions=ErrandSessionCloser(home, store, clock, config, sessions),
         chat_forks=chat_forks,
-        newcomers=NewcomerGroups(store, clock, config, home, events, channels.reach),
+        newcomers=NewcomerGroups(store, clock, config, home, events, channels.instances),
         retention=Retention(home, store, clock, config, sessions.keep_asleep),
         erasure=PersonErasure(home, store, clock, sessions.keep_asleep, sessions.end, intake.discard_counts),
     )
@@ -85,7 +85,7 @@ def _make_request_loop(
         deps.clock,
         deps.config,
         deps.events,
-        channels.reach,
+        channels.instances,
         tools.held_calls,
         tools.dispatch,
         answers,

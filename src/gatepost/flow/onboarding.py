@@ -112,12 +112,12 @@ def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
         return result
     said = _render_greeting(case, who.sender)
     case.add_notice(said, key=f"notice:greeting:{who.instance}:{who.sender}:{case.now // DAY}")
-    return replace(result, told=True)
+    return replace(result, notified=True)
 
 
 def _render_greeting(case: MessageContext, sender: str) -> str:
     """Return how to come in. Somebody who belongs to an agent elsewhere is no stranger."""
-    roles = case.rules.read(case.db, sender_rights.read_standing, sender).roles
+    roles = case.rules.read(case.db, sender_rights.read_access, sender).roles
     if not roles.roles and not roles.member_of:
         return GREETING
     folder = min(roles.member_of, default="")
@@ -157,14 +157,14 @@ def notify_approver(case: MessageContext, folder: str) -> tuple[tuple[str, str],
     if found is None:
         return ()
     room = found[1]
-    told = OutgoingMessage(
+    notice = OutgoingMessage(
         key=f"notice:newcomers:{folder}:{case.now // DAY}",
         origin=EffectOrigin.NOTICE,
         instance=room.instance,
         address=room.address,
         text=WAITS.format(folder),
     )
-    add_outgoing_message(case.db, case.reach, told, case.now)
+    add_outgoing_message(case.db, case.channels, notice, case.now)
     return ((room.instance, room.address),)
 
 

@@ -10,16 +10,16 @@ from gatepost.store.rooms import direct_rooms
 MOST_TOLD = 10  # owners who are told of one thing
 
 
-def add_owner_notices(db: Db, reach: ChannelInstances, key: str, text: str, now: int) -> tuple[tuple[str, str], ...]:
+def add_owner_notices(db: Db, channels: ChannelInstances, key: str, text: str, now: int) -> tuple[tuple[str, str], ...]:
     """The rooms to ring, once it is committed. A room of a channel that runs comes before others."""
     owners = tuple(list_approvers(db, ROOT_FOLDER)[:MOST_TOLD])
     found = direct_rooms.list_for_people(db, owners)
-    found.sort(key=lambda room: reach.find_channel(room.instance) is None)
-    told = dict[str, tuple[str, str]]()
+    found.sort(key=lambda room: channels.find_channel(room.instance) is None)
+    places = dict[str, tuple[str, str]]()
     for room in found:
-        told.setdefault(room.user_id, (room.instance, room.address))
-    rung = []
-    for instance, address in dict.fromkeys(told.values()):
+        places.setdefault(room.user_id, (room.instance, room.address))
+    rooms = []
+    for instance, address in dict.fromkeys(places.values()):
         notice = OutgoingMessage(
             key=f"notice:{key}:{instance}:{address}",
             origin=EffectOrigin.NOTICE,
@@ -27,6 +27,6 @@ def add_owner_notices(db: Db, reach: ChannelInstances, key: str, text: str, now:
             address=address,
             text=text,
         )
-        if find_or_add(db, reach, notice, now)[1]:
-            rung.append((instance, address))
-    return tuple(rung)
+        if find_or_add(db, channels, notice, now)[1]:
+            rooms.append((instance, address))
+    return tuple(rooms)

@@ -18,7 +18,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups.groups import OWNERS_IDENTITIES
-from gatepost.flow.sender_rights import PersonStanding
+from gatepost.flow.sender_rights import SenderAccess
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import identities, logins, pairing_codes, passkeys, passwords, users
 from gatepost.store.people.identities import PairedIdentity
@@ -126,7 +126,7 @@ def _brings_roles(db: Db, identity: str, person: str) -> bool:
 def _brings_rows(db: Db, identity: str, person: str) -> bool:
     """The same for what the access list gives the identity, or a role that it is a member of. To be heard is no such
     right: it moves as a membership does."""
-    theirs, its = sender_rights.read_list_standing(db, person), sender_rights.read_list_standing(db, identity)
+    theirs, its = sender_rights.read_access_with_rows(db, person), sender_rights.read_access_with_rows(db, identity)
     if rights_of(theirs.roles, "") == "owner":
         return False
     given = [row for row in its.rows if _is_power(row) and acl.concerns(row, its.names)]
@@ -140,13 +140,13 @@ def _is_power(row: AclRow) -> bool:
     return row.effect is AclEffect.ALLOW and row.action != "interact" and named
 
 
-def _has_power(standing: PersonStanding, wanted: AclRow) -> bool:
+def _has_power(access: SenderAccess, wanted: AclRow) -> bool:
     """Return True if a person has what a row gives, wherever it gives it, by a role or by a row of their own."""
-    commanded = [folder for _, folder in standing.roles.roles]
+    commanded = [folder for _, folder in access.roles.roles]
     by_role = any(not folder or acl.covers_scope(f"{folder}/**", wanted.scope) for folder in commanded)
     if by_role and acl.covers_action("admin", wanted.action) and not wanted.grant_option:
         return True
-    own = [row for row in standing.rows if row.effect is AclEffect.ALLOW and acl.concerns(row, standing.names)]
+    own = [row for row in access.rows if row.effect is AclEffect.ALLOW and acl.concerns(row, access.names)]
     return any(acl.covers_row(row, wanted) and row.grant_option >= wanted.grant_option for row in own)
 
 
@@ -216,10 +216,10 @@ def read_link(db: Db, token: str, user: str, now: int) -> PairingOffer:
 
 
 def confirm_link(
-    db: Db, token: str, user: str, now: int, reach: ChannelInstances | None = None
+    db: Db, token: str, user: str, now: int, channels: ChannelInstances | None = None
 ) -> tuple[PairingResult, Token]:
-    """Bind the link's identity to the person who is signed in. The link is used up whatever comes of it. `reach`: the
-    room where it was asked for is told, and is to be rung."""
+    """Bind the link's identity to the person who is signed in. The link is used up whatever comes of it. `channels`:
+    the room where it was asked for is told, and is to be rung."""
     link = tokens.use(db, TokenKind.PAIRING_LINK, token, now)
     if link is None:
         raise UnknownPairingLink
@@ -230,20 +230,20 @@ def confirm_link(
     said = _render_paired(db, person, link.identity)
     if refused is None and link.address:  # links are given in direct rooms alone
         direct_rooms.add(db, link.identity, link.instance, link.address, now)
-        if reach is not None:
-            _notify_room(db, reach, link, said, now)
+        if channels is not None:
+            _notify_room(db, channels, link, said, now)
     return refused or PairingResult(True, "paired", said), link
 
 
-def _notify_room(db: Db, reach: ChannelInstances, link: Token, text: str, now: int) -> None:
-    told = OutgoingMessage(
+def _notify_room(db: Db, channels: ChannelInstances, link: Token, text: str, now: int) -> None:
+    notice = OutgoingMessage(
         key=f"notice:paired:{link.id}",
         origin=EffectOrigin.NOTICE,
         instance=link.instance,
         address=link.address,
         text=text,
     )
-    add_outgoing_message(db, reach, told, now)
+    add_outgoing_message(db, channels, notice, now)
 
 
 class UnknownPairingLink(NotFound):

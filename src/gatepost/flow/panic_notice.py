@@ -5,7 +5,7 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.rights.switches import Switch
 
-TOLD = (
+NOTICE = (
     "Whoever runs this gateway has stopped everything for now. Messages are kept, and are worked on when it goes on"
     " again."
 )
@@ -17,7 +17,7 @@ def key_of(switch: Switch, instance: str, address: str) -> str:
 
 
 def add_panic_notice(
-    db: Db, reach: ChannelInstances, switch: Switch, instance: str, address: str, thread: str, now: int
+    db: Db, channels: ChannelInstances, switch: Switch, instance: str, address: str, thread: str, now: int
 ) -> None:
     notice = OutgoingMessage(
         key=key_of(switch, instance, address),
@@ -25,6 +25,6 @@ def add_panic_notice(
         instance=instance,
         address=address,
         thread=thread,
-        text=TOLD,
+        text=NOTICE,
     )
-    add_outgoing_message(db, reach, notice, now)
+    add_outgoing_message(db, channels, notice, now)

@@ -19,7 +19,7 @@ OPERATOR = "operator"  # of this machine: no person of a platform
 NOBODY = SenderRoles(known=False)
 
 
-class PersonStanding(Struct, frozen=True):
+class SenderAccess(Struct, frozen=True):
     """A person's roles by group, and the rows of the access list. `names`: their identities and the roles of these.
     Both are empty if no row is about people."""
 
@@ -37,24 +37,24 @@ class PersonStanding(Struct, frozen=True):
         return senders.rights_by_acl(rights, self.rows, self.names, folder) if self.names else rights
 
 
-def read_standing(db: Db, sender: str) -> PersonStanding:
-    """Return the standing of a sender. The rows change rarely: a caller that asks with every message keeps it
-    (`RuleCache`)."""
+def read_access(db: Db, sender: str) -> SenderAccess:
+    """Return the roles of a sender, and the access list if it has rows about people. They change rarely: a caller that
+    asks with every message keeps them (`RuleCache`)."""
     if not acl.has_people_rows(db):
-        return PersonStanding(_get_roles(db, sender), trusted=not is_untrusted(sender))
-    return read_list_standing(db, sender)
+        return SenderAccess(_get_roles(db, sender), trusted=not is_untrusted(sender))
+    return read_access_with_rows(db, sender)
 
 
-def read_list_standing(db: Db, sender: str) -> PersonStanding:
-    """Return the standing with every row of the access list, also if none is about who may speak."""
+def read_access_with_rows(db: Db, sender: str) -> SenderAccess:
+    """Return the same with every row of the access list, also if none is about who may speak."""
     members = acl.list_members(db)
-    return _make_standing(db, sender, list_valid_rows(acl.list_rows(db), members), members)
+    return _make_access(db, sender, list_valid_rows(acl.list_rows(db), members), members)
 
 
-def _make_standing(db: Db, sender: str, rows: tuple[AclRow, ...], members: RoleMemberships) -> PersonStanding:
+def _make_access(db: Db, sender: str, rows: tuple[AclRow, ...], members: RoleMemberships) -> SenderAccess:
     if is_untrusted(sender):
-        return PersonStanding(NOBODY, rows, expand_roles([sender, get_claimed(sender)], members), trusted=False)
-    return PersonStanding(users.get_roles(db, sender), rows, expand_roles([sender], members))
+        return SenderAccess(NOBODY, rows, expand_roles([sender, get_claimed(sender)], members), trusted=False)
+    return SenderAccess(users.get_roles(db, sender), rows, expand_roles([sender], members))
 
 
 def _get_roles(db: Db, sender: str) -> SenderRoles:
@@ -63,7 +63,7 @@ def _get_roles(db: Db, sender: str) -> SenderRoles:
 
 def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
     """Return a sender's rights in a group by what is stored now; None if they are shut out."""
-    return read_standing(db, sender).judge(folder)
+    return read_access(db, sender).judge(folder)
 
 
 def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
@@ -80,5 +80,5 @@ def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, st
         return set()
     members = acl.list_members(db)
     rows = list_valid_rows(acl.list_rows(db), members)
-    standings = {person: _make_standing(db, person, rows, members) for person in sorted({each[0] for each in known})}
-    return {(person, folder) for person, folder in known if standings[person].judge(folder) is None}
+    known_access = {person: _make_access(db, person, rows, members) for person in sorted({each[0] for each in known})}
+    return {(person, folder) for person, folder in known if known_access[person].judge(folder) is None}

@@ -183,14 +183,14 @@ async def check_connectors(home: Home, declared: Mapping[str, Connector]) -> lis
 def load_cached_tools(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
     """For commands: what the gateway learnt when it last asked. Nothing of it can be called here."""
     for name, connector in declared.items():
-        told = read_cached_tools(home, name, connector).offered
-        _register_tools(tools, name, connector, told, lambda tool: _not_here, declared)
+        offered = read_cached_tools(home, name, connector).offered
+        _register_tools(tools, name, connector, offered, lambda tool: _not_here, declared)
 
 
 def list_cached_tools(home: Home, name: str, connector: Connector) -> tuple[str, ...]:
-    """The names of its tools as agents call them, by what it told last."""
-    told = read_cached_tools(home, name, connector).offered
-    return tuple(f"{name}_{each.name}" for each in told if connector.offers(each.name))[:MOST_TOOLS]
+    """The names of its tools as agents call them, by what it offered last."""
+    offered = read_cached_tools(home, name, connector).offered
+    return tuple(f"{name}_{each.name}" for each in offered if connector.offers(each.name))[:MOST_TOOLS]
 
 
 def list_changes(name: str, cached: CachedToolList, accepted: Mapping[str, AcceptedTool]) -> list[ToolChange]:
@@ -205,10 +205,14 @@ def list_changes(name: str, cached: CachedToolList, accepted: Mapping[str, Accep
     return found
 
 
-def _render_tool(told: McpListedTool) -> str:
+def _render_tool(listed_tool: McpListedTool) -> str:
     """All that is said of a tool, in lines none of which is cut in a comparison."""
-    facts = {"input": told.inputSchema, "output": told.outputSchema, "annotations": told.annotations}
-    texts = [told.description, *(f"{name}: {_render_json(value)}" for name, value in facts.items() if value)]
+    facts = {
+        "input": listed_tool.inputSchema,
+        "output": listed_tool.outputSchema,
+        "annotations": listed_tool.annotations,
+    }
+    texts = [listed_tool.description, *(f"{name}: {_render_json(value)}" for name, value in facts.items() if value)]
     lines = [line for text in texts for line in text.splitlines()]
     return "\n".join(line[at : at + WIDTH] for line in lines for at in range(0, len(line), WIDTH))
 
@@ -233,9 +237,9 @@ def record_accepted(home: Home, name: str, cached: CachedToolList, accepted: Ite
     _write_cached_tools(home, name, replace(cached, held=tuple(each for each in cached.held if each not in gone)))
 
 
-def _see(told: McpListedTool) -> SeenTool:
-    listed = msgspec.json.encode(told, order="sorted")
-    return SeenTool(told.name, hashlib.sha256(listed).hexdigest(), listed.decode())
+def _see(listed_tool: McpListedTool) -> SeenTool:
+    listed = msgspec.json.encode(listed_tool, order="sorted")
+    return SeenTool(listed_tool.name, hashlib.sha256(listed).hexdigest(), listed.decode())
 
 
 async def _not_here(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
@@ -408,45 +412,45 @@ def _register_tools(
     for each in before:
         tools.drop(each)
     after = {}
-    for told in [each for each in listed if connector.offers(each.name)][:MOST_TOOLS]:
-        called = f"{name}_{told.name}"
+    for listed_tool in [each for each in listed if connector.offers(each.name)][:MOST_TOOLS]:
+        called = f"{name}_{listed_tool.name}"
         try:
             if why := _find_name_conflict(called, name, declared):
                 raise SetupError(why)
-            tool = replace(_make(called, name, connector, told, runs(told.name)), reads=reads)
+            tool = replace(_make(called, name, connector, listed_tool, runs(listed_tool.name)), reads=reads)
             tools.add(called, tool, origin)
         except SetupError as error:
-            _log.warning("a connector's tool is left out", connector=name, tool=told.name[:100], why=str(error))
+            _log.warning("a connector's tool is left out", connector=name, tool=listed_tool.name[:100], why=str(error))
             continue
         after[called] = tool.listed
     return before != after
 
 
-def _make(called: str, name: str, connector: Connector, told: McpListedTool, run: RunTool) -> Tool:
+def _make(called: str, name: str, connector: Connector, listed_tool: McpListedTool, run: RunTool) -> Tool:
     if not _TOOL.match(called):
         raise SetupError("a tool's name has letters, digits, _ and -, and at most 100 of them with its connector's")
     if called in ALIASES:
         raise SetupError(f"{called} is an older name of {ALIASES[called].tool}")
     check_name(called)
-    schema = _clean_schema({"properties": {}, **told.inputSchema, "type": "object"})
-    description = show_hidden_in_lines(told.description[:LONGEST_DESCRIPTION]).strip()
+    schema = _clean_schema({"properties": {}, **listed_tool.inputSchema, "type": "object"})
+    description = show_hidden_in_lines(listed_tool.description[:LONGEST_DESCRIPTION]).strip()
     listed: dict[str, Any] = {
         "name": called,
-        "description": description or f"{told.name}, of the connector {name}.",
+        "description": description or f"{listed_tool.name}, of the connector {name}.",
         "inputSchema": schema,
     }
-    if connector.only_reads(told.name):
+    if connector.only_reads(listed_tool.name):
         listed["annotations"] = {"readOnlyHint": True}  # the operator's word; the server's own is not passed on
-    if told.outputSchema is not None and told.outputSchema.get("type") == "object":
-        listed["outputSchema"] = _clean_schema(told.outputSchema)
+    if listed_tool.outputSchema is not None and listed_tool.outputSchema.get("type") == "object":
+        listed["outputSchema"] = _clean_schema(listed_tool.outputSchema)
     if len(msgspec.json.encode(listed)) > LARGEST_SCHEMA:
         raise SetupError(f"what it says of itself is larger than {LARGEST_SCHEMA} bytes")
     return Tool(
         name=called,
         tier=Tier[connector.tier.upper()],
         group=name,
-        effects=connector.find_effects(told.name),
-        read_only=connector.only_reads(told.name),
+        effects=connector.find_effects(listed_tool.name),
+        read_only=connector.only_reads(listed_tool.name),
         description=listed["description"],
         run=run,
         read=_read_object,

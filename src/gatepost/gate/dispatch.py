@@ -306,8 +306,8 @@ class Dispatch:
         found = await tool.reads(call, arguments) if tool.reads is not None else BoundReads()
         call.record = lambda: note.record("held", "")
         request_id = await holder.hold(call, replace(held, preview=preview, bound=_join(held.bound, found)))
-        told = {"status": "pending", "request": request_id, "why": held.why}
-        return ToolAnswer(PENDING.format(call.tool, request_id), structured=_encode(told))
+        details = {"status": "pending", "request": request_id, "why": held.why}
+        return ToolAnswer(PENDING.format(call.tool, request_id), structured=_encode(details))
 
     async def _ask_again(
         self,
@@ -327,8 +327,8 @@ class Dispatch:
         call.record = lambda: note.record("held", why)
         asked = replace(held, why=f"{held.why}; {why}", bound=_join(held.bound, found))
         request_id = await self._get_holder(call).hold(call, asked)
-        told = f"{why}. It was not done, and people are asked again (request {request_id})."
-        return ToolAnswer(told, failed=True, outcome=CHANGED)
+        text = f"{why}. It was not done, and people are asked again (request {request_id})."
+        return ToolAnswer(text, failed=True, outcome=CHANGED)
 
     def _get_holder(self, call: ToolCall) -> CallHolder:
         holder = self._deps.holder
@@ -372,7 +372,7 @@ class Dispatch:
         return replace(request, claims=known, also=(turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
-        return {"platform": self._deps.reach.get_kind(instance).name, "room": address, "topic": thread, "user": user}
+        return {"platform": self._deps.channels.get_kind(instance).name, "room": address, "topic": thread, "user": user}
 
     async def _place(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
         """The room that is meant by the parameter of that name, if this group may reach it."""

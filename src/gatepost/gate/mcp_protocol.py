@@ -160,8 +160,8 @@ class McpProtocol:
         """Tell the client that its list of tools has changed."""
         if self._era.modern is False:
             self._send(render_notification("notifications/tools/list_changed"))
-        for request, told in self._listening.items():
-            if told:
+        for request, listens in self._listening.items():
+            if listens:
                 self._notify("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: request}})
 
     def revoke(self) -> None:

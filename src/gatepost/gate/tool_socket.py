@@ -222,7 +222,7 @@ class ToolSocket:
         self._revoked = False
         self._refused = 0  # connections
         self.reads = asyncio.Semaphore(MOST_READS)
-        self._line: deque[ToolConnection] = deque()  # whose messages wait, who came first before the others
+        self._queue: deque[ToolConnection] = deque()  # whose messages wait, who came first before the others
         self._called: asyncio.Handle | None = None  # the first of them has its turn soon
         self._on_flood, self._rate = on_flood, rate
         self._bucket: TokenBucket | None = None
@@ -285,22 +285,22 @@ class ToolSocket:
 
     @property
     def has_queue(self) -> bool:
-        return bool(self._line)
+        return bool(self._queue)
 
     def enqueue(self, connection: ToolConnection) -> None:
-        self._line.append(connection)
+        self._queue.append(connection)
         self._call_next()
 
     def _call_next(self) -> None:
-        if self._line and self._called is None:
+        if self._queue and self._called is None:
             loop = asyncio.get_running_loop()
             wait = self._slowed_until - loop.time()
             self._called = loop.call_later(wait, self._next) if wait > 0 else loop.call_soon(self._next)
 
     def _next(self) -> None:
         self._called = None
-        if self._line:
-            self._line.popleft().resume()
+        if self._queue:
+            self._queue.popleft().resume()
             self._call_next()
 
     @property
@@ -319,8 +319,8 @@ class ToolSocket:
             on_flood(FLOOD)
 
     def dequeue(self, connection: ToolConnection) -> None:
-        if connection in self._line:
-            self._line.remove(connection)
+        if connection in self._queue:
+            self._queue.remove(connection)
 
     @property
     def unread(self) -> int:

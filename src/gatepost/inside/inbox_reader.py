@@ -25,7 +25,7 @@ class InboxSnapshot(msgspec.Struct, frozen=True):
 class InboxReader:
     def __init__(self, path: Path, box: OutboundDb, link: GatewaySocket, welcome: runner_frames.WelcomeFrame) -> None:
         self._path, self._box, self._link, self._welcome = path, box, link, welcome
-        self._told = ""
+        self._reported = ""
         self.seen = InboxSnapshot()  # the last look; rows do not change, so what it saw need not be read again
 
     def refresh(self) -> InboxSnapshot:
@@ -38,7 +38,7 @@ class InboxReader:
         except MailboxCorrupt as error:
             self._report(str(error))
             return InboxSnapshot()
-        self._told = ""
+        self._reported = ""
         shown = self._box.list_marked("completed")
         fresh = [row for row in rows if row.id not in shown]
         self.seen = InboxSnapshot(
@@ -101,8 +101,8 @@ class InboxReader:
             return ()
 
     def _report(self, why: str) -> None:
-        if why != self._told:
-            self._told = why
+        if why != self._reported:
+            self._reported = why
             self._link.send(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))
 
 

@@ -47,8 +47,8 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
     error = _read(body)
     names = {str(error.type), str(error.code)}
     said = " ".join(error.message.split())[:LONGEST]
-    if told := BUDGET.search(said):
-        return ProviderError(told[0], TurnErrorClass.BUDGET)
+    if found := BUDGET.search(said):
+        return ProviderError(found[0], TurnErrorClass.BUDGET)
     if status == 402 or names & QUOTA or "credit balance is too low" in said:
         return ProviderError(said or "the model's account has no quota left", TurnErrorClass.QUOTA, retry_after)
     if status == 401 or names & AUTH or REFUSED_KEY in said:
@@ -56,8 +56,8 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
         why = said or f"status {status}"
         return ProviderError(f"the model cannot answer just now ({why})", TurnErrorClass.RETRYABLE, retry_after)
-    if told := _OURS.search(said):
-        return ProviderError(f"the gateway does not pass this on: {told[1]}")
+    if found := _OURS.search(said):
+        return ProviderError(f"the gateway does not pass this on: {found[1]}")
     return ProviderError(
         f"the model's endpoint refused the request: {said or f'status {status}'}", about_input=status in (400, 413, 422)
     )

@@ -494,11 +494,11 @@ class RunnerTurn:
         self._corrected = True
         known = self._mail.names()
         strange = ", ".join(f'"{name}"' for name in self._refused if name not in known)
-        told = [f'Not delivered to "{name}": {why}.' for name, why in self._refused.items() if name in known]
+        notes = [f'Not delivered to "{name}": {why}.' for name, why in self._refused.items() if name in known]
         if strange:
             yours = ", ".join(known) or "no names at all"
-            told.append(f"Not delivered: {strange} is no destination of yours. You may send to: {yours}.")
-        text = " ".join([*told, "Text outside of a message block goes to the room of this turn."])
+            notes.append(f"Not delivered: {strange} is no destination of yours. You may send to: {yours}.")
+        text = " ".join([*notes, "Text outside of a message block goes to the room of this turn."])
         item = Item(row=0, seq=0, kind=ItemKind.SYSTEM, sender="", text=text, content={"event": "undelivered"})
         return ProviderInput(Batch(turn=self.id, prompt=prompt.render_note("undelivered", text), items=(item,)))
 

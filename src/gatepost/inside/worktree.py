@@ -139,18 +139,18 @@ def _fetch_from_origin(project: Path, origin: str, refs: tuple[str, ...], what: 
             f"the repository does not have {what}; its origin {origin} is no http(s) address, so it was not asked;"
             f" fetch it there yourself: git fetch origin {how}",
         )
-    told = ""
+    output = ""
     for ref in refs:
         try:
             git(project, "fetch", "-q", "--no-tags", origin, f"+{ref}:refs/gatepost/fetched")
             return git(project, "rev-parse", "--verify", "refs/gatepost/fetched^{commit}")
         except WorktreeJobError as failed:
-            told = str(failed)
-    if "couldn't find remote ref" in told:
+            output = str(failed)
+    if "couldn't find remote ref" in output:
         raise WorktreeJobError("NOT_FOUND", f"neither the repository nor its origin has {what}")
     raise WorktreeJobError(
         "ORIGIN",
-        f"the origin {origin} could not be asked: {told}; may this group reach it? `gatepost egress log` tells",
+        f"the origin {origin} could not be asked: {output}; may this group reach it? `gatepost egress log` tells",
     )
 
 
@@ -217,8 +217,8 @@ def save(job: Job, project: Path, source: Path) -> dict[str, Any]:
     if refs:
         what = ("--stdin", "--not", *_known(project, since))
         git(project, "bundle", "create", "-q", str(out / "work.bundle"), *what, given="\n".join(refs))
-    told = [{"name": ref.removeprefix("refs/"), "commits": _new(project, ref, since)} for ref in refs[:MOST_TOLD]]
-    return {"refs": told, "many": len(refs), "branch": branch, "left": left}
+    listed = [{"name": ref.removeprefix("refs/"), "commits": _new(project, ref, since)} for ref in refs[:MOST_TOLD]]
+    return {"refs": listed, "many": len(refs), "branch": branch, "left": left}
 
 
 def _list_new_refs(project: Path, since: str) -> list[str]:

@@ -348,11 +348,11 @@ async def follow_room(
             if any(view.more for view in views.values()):
                 continue
             until = now() + (wait if any(view.open for view in views.values()) else BEAT_S)
-            rung = False
-            while now() < until and not (rung := await watch.wait(until - now(), stopping)) and watch.forget_drafted():
+            woken = False
+            while now() < until and not (woken := await watch.wait(until - now(), stopping)) and watch.forget_drafted():
                 yield follower.draft_news()
                 watch.rest_from_drafts(hub.draft_rest_s)
-            wait = QUICKEST_S if rung or news.seen else min(wait * 2, SLOWEST_S)
+            wait = QUICKEST_S if woken or news.seen else min(wait * 2, SLOWEST_S)
 
 
 def get_start_cursor(db: Db, hub: LocalChannel, address: str | None) -> int:

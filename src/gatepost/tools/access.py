@@ -98,8 +98,8 @@ class _VisiblePrincipals:
 
     def _is_known(self, address: str) -> bool:
         """A person or a room that the world has met."""
-        standing = users.get_roles(self._db, address)
-        places = [*standing.member_of, *(folder for _, folder in standing.roles if folder)]
+        sender_roles = users.get_roles(self._db, address)
+        places = [*sender_roles.member_of, *(folder for _, folder in sender_roles.roles if folder)]
         places += [session.folder for session in sessions.list_in_room(self._db, address)]
         return any(world_of(each) == self._world for each in places) or room_history.has_written(
             self._db, self._part, address

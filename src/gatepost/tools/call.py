@@ -202,9 +202,9 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     config: Config
     home: Home
     events: EventBus
-    reach: ChannelCapabilities
+    channels: ChannelCapabilities
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
-    channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
+    adapters: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
     programs: ProgramRunner | None = None  # the same
     forker: TopicForker | None = None  # the same

@@ -96,11 +96,11 @@ def _check_day(db: Db, call: ToolCall, micro: int) -> None:
     daily = [each for each in own if each.period is Period.DAY]
     nearest = max(daily, key=lambda each: len(each.scope.name), default=None)
     whose, most = (nearest.scope.name, nearest.limit) if nearest else (world_of(folder), default)
-    told = costs.sum_external(db, whose, start_of(Period.DAY, call.now))
-    if told > most:
+    reported = costs.sum_external(db, whose, start_of(Period.DAY, call.now))
+    if reported > most:
         raise Invalid(
             "cost_usd",
-            f"{render_usd(told - micro)} of at most {render_usd(most)} were reported today for {whose},"
+            f"{render_usd(reported - micro)} of at most {render_usd(most)} were reported today for {whose},"
             f" and {render_usd(micro)} is too much;"
             " the operator can raise `budget.external_daily` or set a daily budget for the group",
         )

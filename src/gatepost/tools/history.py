@@ -285,7 +285,7 @@ def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
 async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[list[Inbound], str]:
     """Return what the platform remembers, and how that went."""
     place = call.place
-    channel: object = call.deps.channels.get(place.instance)
+    channel: object = call.deps.adapters.get(place.instance)
     if not isinstance(channel, SupportsHistory):
         return [], "cache-only"
     try:
@@ -294,7 +294,7 @@ async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[lis
     except (GatepostError, OSError, TimeoutError, ValueError):
         return [], "cache"
     kept = [each for each in found if each.address == place.address and each.platform_id][:limit]
-    return [mark_untrusted(call.deps.reach.add_server(place.instance, each)) for each in kept], "platform"
+    return [mark_untrusted(call.deps.channels.add_server(place.instance, each)) for each in kept], "platform"
 
 
 def _filter_own(db: Db, place: ReachableRoom, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:

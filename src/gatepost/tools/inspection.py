@@ -170,9 +170,9 @@ async def inspect_identity(
         user = users.get(db, names[0])
         if user is None:
             return unknown
-        standing = users.get_roles(db, sub)
-        member_of = [each for each in standing.member_of if is_near(each)]
-        roles = [(role, folder) for role, folder in standing.roles if not folder or is_near(folder)]
+        sender_roles = users.get_roles(db, sub)
+        member_of = [each for each in sender_roles.member_of if is_near(each)]
+        roles = [(role, folder) for role, folder in sender_roles.roles if not folder or is_near(folder)]
         belongs = bool(member_of) or any(folder for _, folder in roles)
         if not (part.everything or belongs or any(room_history.has_written(db, part, each) for each in names)):
             return unknown

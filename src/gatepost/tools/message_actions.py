@@ -231,9 +231,9 @@ async def unpin_all(call: ToolCall, chatJid: Room = None) -> SendReceipt:
 
 async def _react(call: ToolCall, named: int | str, reaction: str) -> SendReceipt:
     """A reaction that the platform does not have is refused before any row is written."""
-    reach, place = call.deps.reach, call.place
-    if hint := reach.explain_reaction(place.instance, place.address, reaction):
-        raise Unsupported(call.tool, reach.get_kind(place.instance).name, hint)
+    channels, place = call.deps.channels, call.place
+    if hint := channels.explain_reaction(place.instance, place.address, reaction):
+        raise Unsupported(call.tool, channels.get_kind(place.instance).name, hint)
     return await outbox_effects.add_message_effect(
         call, Op.REACT, lambda db: outbox_effects.find_target(db, call, named), reaction=reaction
     )
@@ -258,4 +258,4 @@ async def _share_message(call: ToolCall, op: Op, named: int | str, comment: str)
 
 def _between(call: ToolCall, origin: str) -> str:
     """A platform passes on what is its own."""
-    return f"{call.deps.reach.get_kind(origin).name} to {call.deps.reach.get_kind(call.place.instance).name}"
+    return f"{call.deps.channels.get_kind(origin).name} to {call.deps.channels.get_kind(call.place.instance).name}"

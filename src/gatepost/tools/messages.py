@@ -149,7 +149,7 @@ def _add_message(
         in_reply_to=in_reply_to,
         files=files,
     )
-    return add_outgoing_message(db, outbox_effects.get_reach(call), new, call.now)
+    return add_outgoing_message(db, outbox_effects.get_channels(call), new, call.now)
 
 
 def _find_replied(db: Db, call: ToolCall, named: int | str | None) -> tuple[int, int | None] | None:

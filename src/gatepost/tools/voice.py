@@ -75,7 +75,7 @@ async def send_voice(
     said = clean(text).strip()
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
-    config, platform = call.deps.config, call.deps.reach.get_kind(call.place.instance).name
+    config, platform = call.deps.config, call.deps.channels.get_kind(call.place.instance).name
     base, command = speech.find_speech_base(config), speech.split_command(config)
     if base is None and not command:
         hint = f"use send with the same text; nothing makes speech here ({speech.BASE.name} or {speech.COMMAND.name})"
@@ -124,13 +124,13 @@ class _SpeechPrice(Struct, frozen=True):
 
 
 async def _get_sound(call: ToolCall, said: Utterance, base: VendorBaseUrl | None, command: Sequence[str]) -> Path:
-    """From the shelf, or made; at an endpoint, it is paid for."""
-    shelf = call.deps.home.media / "voice"
-    kept = await call.in_thread(_find_kept, shelf, said.digest)
+    """From the folder of kept sounds, or made; at an endpoint, it is paid for."""
+    folder = call.deps.home.media / "voice"
+    kept = await call.in_thread(_find_kept, folder, said.digest)
     if kept is not None:
         return kept
     made = await (_run_command(call, command, said) if base is None else _ask_endpoint(call, base, said))
-    kept = shelf / f"{said.digest}.{speech.find_sound_type(made)}"
+    kept = folder / f"{said.digest}.{speech.find_sound_type(made)}"
     await call.in_thread(_write_sound, kept, made)
     return kept
 
@@ -156,7 +156,7 @@ async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) ->
     deps = call.deps
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_reach(call), deps.events)
+    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_channels(call), deps.events)
     till = CallPayments(purse)
     try:
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:
@@ -208,11 +208,11 @@ def _own_voice(home: Home, folder: str) -> str:
     return " ".join(found[1].split()).strip("\"'")[:LONGEST_VOICE] if found else ""
 
 
-def _find_kept(shelf: Path, digest: str) -> Path | None:
+def _find_kept(folder: Path, digest: str) -> Path | None:
     """The sound that was made before; what is used stays longest."""
     for suffix in SUFFIXES:
         with suppress(OSError):
-            os.utime(found := shelf / f"{digest}{suffix}")
+            os.utime(found := folder / f"{digest}{suffix}")
             return found
     return None
 

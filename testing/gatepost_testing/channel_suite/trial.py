@@ -54,13 +54,13 @@ class SuiteOutbox:
     def __init__(self, store: Store, kind: ChannelKind, channel: Channel, patience: float) -> None:
         self._store, self._kind, self._patience = store, kind, patience
         self._clock, self._bells = SystemClock(), EventBus()
-        self._channels = {kind.name: channel}
-        self._reach = ChannelInstances({kind.name: kind}, self._channels)
+        self._adapters = {kind.name: channel}
+        self._channels = ChannelInstances({kind.name: kind}, self._adapters)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         pump = DeliveryLoop(
-            self._store, self._clock, Config(QUICK), self._channels, self._reach, self._bells, "the suite"
+            self._store, self._clock, Config(QUICK), self._adapters, self._channels, self._bells, "the suite"
         )
         task = asyncio.create_task(pump.run())
         try:
@@ -74,7 +74,7 @@ class SuiteOutbox:
         new = OutgoingMessage(
             key=key, origin=EffectOrigin.TOOL, instance=self._kind.name, address=address, text=text, files=files
         )
-        effects = await self._store.write(add_outgoing_message, self._reach, new, self._clock.now())
+        effects = await self._store.write(add_outgoing_message, self._channels, new, self._clock.now())
         self._bells.room(self._kind.name, address)
         return [effect.key for effect in effects]
 

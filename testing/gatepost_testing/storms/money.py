@@ -229,7 +229,7 @@ class _NotingBudget(StoreBudget):
     """Remembers which reservations were made."""
 
     def __init__(self, gateway: Gateway) -> None:
-        super().__init__(gateway.store, gateway.clock, gateway.reach, gateway.events)
+        super().__init__(gateway.store, gateway.clock, gateway.channels, gateway.events)
         self.made: list[int] = []
 
     async def reserve(

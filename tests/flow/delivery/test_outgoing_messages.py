@@ -27,7 +27,7 @@ def turn_id(db: Db) -> str:
     return begin_turn(db, session, NOON).turn.id
 
 
-def reach_of(**given: object) -> ChannelInstances:
+def make_channels(**given: object) -> ChannelInstances:
     return ChannelInstances({"fake": FakeChannel(**given).kind})  # type: ignore[arg-type]
 
 
@@ -39,9 +39,9 @@ def result(key: str, text: str, turn_id: str | None = None, **more: object) -> O
 
 
 def test_an_instance_that_is_not_there_can_do_nothing() -> None:
-    reach = ChannelInstances({})
+    channels = ChannelInstances({})
 
-    assert (reach.get_kind("gone").features, reach.get_kind("gone").max_text, reach.get_kind("gone").name) == (
+    assert (channels.get_kind("gone").features, channels.get_kind("gone").max_text, channels.get_kind("gone").name) == (
         frozenset(),
         0,
         "gone",
@@ -49,7 +49,7 @@ def test_an_instance_that_is_not_there_can_do_nothing() -> None:
 
 
 def test_a_text_is_one_pending_row_with_what_the_channel_needs(db: Db) -> None:
-    (effect,) = add_outgoing_message(db, reach_of(), result("k", "hello", in_reply_to=3, files=(PLAN,)), NOON)
+    (effect,) = add_outgoing_message(db, make_channels(), result("k", "hello", in_reply_to=3, files=(PLAN,)), NOON)
 
     assert (effect.key, effect.op, effect.state) == ("k", "send", "pending")
     file = {"name": "plan.pdf", "mime": "application/pdf", "path": "/media/out/k/plan.pdf", "size": 5}
@@ -59,10 +59,10 @@ def test_a_text_is_one_pending_row_with_what_the_channel_needs(db: Db) -> None:
 def test_nanoclaw_d15_each_part_is_a_row_with_a_key_of_its_own_and_files_and_reference_go_with_the_first(
     db: Db,
 ) -> None:
-    (target,) = add_outgoing_message(db, reach_of(), result("target", "what?"), NOON)
+    (target,) = add_outgoing_message(db, make_channels(), result("target", "what?"), NOON)
     new = result("k", "one two\n\nthree four\n\nfive six", reply_to_id=target.message_id, files=(PLAN,))
 
-    effects = add_outgoing_message(db, reach_of(max_text=10), new, NOON)
+    effects = add_outgoing_message(db, make_channels(max_text=10), new, NOON)
 
     assert [effect.key for effect in effects] == ["k", "k/2", "k/3"]
     assert [effect.payload["text"] for effect in effects] == ["one two", "three four", "five six"]
@@ -71,79 +71,82 @@ def test_nanoclaw_d15_each_part_is_a_row_with_a_key_of_its_own_and_files_and_ref
 
 
 def test_a_channel_without_files_has_room_left_for_the_lines_that_name_them(db: Db) -> None:
-    reach = reach_of(max_text=60, features=frozenset({Feature.MARKDOWN}))
+    channels = make_channels(max_text=60, features=frozenset({Feature.MARKDOWN}))
 
-    first, *_ = add_outgoing_message(db, reach, result("k", "word " * 30, files=(PLAN,)), NOON)
+    first, *_ = add_outgoing_message(db, channels, result("k", "word " * 30, files=(PLAN,)), NOON)
 
     assert len(first.payload["text"]) + len("\n[file: plan.pdf, 5 bytes]") <= 60
 
 
 def test_a_file_alone_is_said_and_nothing_is_not(db: Db) -> None:
-    assert len(add_outgoing_message(db, reach_of(), result("file", "", files=(PLAN,)), NOON)) == 1
-    assert add_outgoing_message(db, reach_of(), result("nothing", " \n"), NOON) == []
+    assert len(add_outgoing_message(db, make_channels(), result("file", "", files=(PLAN,)), NOON)) == 1
+    assert add_outgoing_message(db, make_channels(), result("nothing", " \n"), NOON) == []
 
 
 def test_what_is_handed_over_twice_is_one_thing(db: Db, turn_id: str) -> None:
-    reach = reach_of(max_text=10)
+    channels = make_channels(max_text=10)
     new = result("k", "one two\n\nthree four", turn_id)
 
-    assert add_outgoing_message(db, reach, new, NOON) == add_outgoing_message(db, reach, new, NOON)
+    assert add_outgoing_message(db, channels, new, NOON) == add_outgoing_message(db, channels, new, NOON)
     assert len(outbox.list_for_turn(db, turn_id)) == 2
 
 
 def test_nanoclaw_31_a_final_text_that_a_tool_already_sent_to_that_room_is_not_sent_again(db: Db, turn_id: str) -> None:
-    reach = reach_of(max_text=10)
-    by_tool = add_outgoing_message(db, reach, result("tool", "one two\n\nthree four", turn_id, origin="tool"), NOON)
+    channels = make_channels(max_text=10)
+    by_tool = add_outgoing_message(db, channels, result("tool", "one two\n\nthree four", turn_id, origin="tool"), NOON)
 
     assert (
-        add_outgoing_message(db, reach, result("k", "one two\n\nthree four", turn_id, in_reply_to=1), NOON) == by_tool
+        add_outgoing_message(db, channels, result("k", "one two\n\nthree four", turn_id, in_reply_to=1), NOON)
+        == by_tool
     )
-    assert len(add_outgoing_message(db, reach, result("l", "one two", turn_id, address="fake:room/2"), NOON)) == 1
-    assert add_outgoing_message(db, reach, result("m", "one two\n\nfive", turn_id), NOON) != by_tool
+    assert len(add_outgoing_message(db, channels, result("l", "one two", turn_id, address="fake:room/2"), NOON)) == 1
+    assert add_outgoing_message(db, channels, result("m", "one two\n\nfive", turn_id), NOON) != by_tool
     assert len(outbox.list_for_turn(db, turn_id)) == 5
 
 
 def test_what_failed_or_was_only_a_status_was_not_said(db: Db, turn_id: str) -> None:
-    (failed,) = add_outgoing_message(db, reach_of(), result("tool", "done", turn_id, origin="tool"), NOON)
+    (failed,) = add_outgoing_message(db, make_channels(), result("tool", "done", turn_id, origin="tool"), NOON)
     outbox.record_outcome(db, failed.id, EffectState.FAILED, "no", NOON)
-    add_outgoing_message(db, reach_of(), result("status", "done", turn_id, origin="status"), NOON)
+    add_outgoing_message(db, make_channels(), result("status", "done", turn_id, origin="status"), NOON)
 
-    (effect,) = add_outgoing_message(db, reach_of(), result("k", "done", turn_id), NOON)
+    (effect,) = add_outgoing_message(db, make_channels(), result("k", "done", turn_id), NOON)
 
     assert effect.key == "k"
 
 
 def test_two_messages_of_a_batch_may_get_the_same_answer(db: Db, turn_id: str) -> None:
-    (first,) = add_outgoing_message(db, reach_of(), result("a", "ok", turn_id, in_reply_to=1), NOON)
-    (second,) = add_outgoing_message(db, reach_of(), result("b", "ok", turn_id, in_reply_to=2), NOON)
+    (first,) = add_outgoing_message(db, make_channels(), result("a", "ok", turn_id, in_reply_to=1), NOON)
+    (second,) = add_outgoing_message(db, make_channels(), result("b", "ok", turn_id, in_reply_to=2), NOON)
 
     assert (first.key, second.key) == ("a", "b")
 
 
 def test_the_next_attempt_does_not_repeat_what_the_first_one_said(db: Db, turn_id: str) -> None:
-    (first,) = add_outgoing_message(db, reach_of(), result("t/1/1", "ok", turn_id, in_reply_to=1), NOON)
+    (first,) = add_outgoing_message(db, make_channels(), result("t/1/1", "ok", turn_id, in_reply_to=1), NOON)
 
-    assert add_outgoing_message(db, reach_of(), result("t/2/1", "ok", turn_id, attempt=2, in_reply_to=1), NOON) == [
-        first
-    ]
+    assert add_outgoing_message(
+        db, make_channels(), result("t/2/1", "ok", turn_id, attempt=2, in_reply_to=1), NOON
+    ) == [first]
 
 
 def test_a_tool_may_say_the_same_twice(db: Db, turn_id: str) -> None:
-    add_outgoing_message(db, reach_of(), result("a", "ping", turn_id, origin="tool"), NOON)
-    (second,) = add_outgoing_message(db, reach_of(), result("b", "ping", turn_id, origin="tool"), NOON)
+    add_outgoing_message(db, make_channels(), result("a", "ping", turn_id, origin="tool"), NOON)
+    (second,) = add_outgoing_message(db, make_channels(), result("b", "ping", turn_id, origin="tool"), NOON)
 
     assert second.key == "b"
 
 
 def test_text_is_cleaned_of_what_a_store_cannot_hold(db: Db) -> None:
-    (effect,) = add_outgoing_message(db, reach_of(), result("k", "a\x00b\ud800c"), NOON)
+    (effect,) = add_outgoing_message(db, make_channels(), result("k", "a\x00b\ud800c"), NOON)
 
     assert effect.payload["text"] == "ab?c"
 
 
 def _work_of(db: Db, turn_id: str, number: int, text: str) -> tuple[int, int, int]:
     counting = CountingDb(db)
-    assert add_outgoing_message(counting, reach_of(), result(f"k{number}", text, turn_id, in_reply_to=number), NOON)
+    assert add_outgoing_message(
+        counting, make_channels(), result(f"k{number}", text, turn_id, in_reply_to=number), NOON
+    )
     return counting.statements, counting.read_rows, counting.read_chars
 
 
@@ -160,6 +163,6 @@ def test_stranger_new_the_same_text_to_many_messages_costs_the_same_each_time(db
     assert len({cost[:2] for cost in costs[1:]}) == 1
     assert len(outbox.list_for_turn(db, turn_id)) == 50
     assert (
-        add_outgoing_message(db, reach_of(), result("again", "y" * 50_000, turn_id, in_reply_to=110), NOON)[0].key
+        add_outgoing_message(db, make_channels(), result("again", "y" * 50_000, turn_id, in_reply_to=110), NOON)[0].key
         == "k110"
     )

@@ -228,7 +228,7 @@ async def test_what_is_written_and_sent_in_one_step_keeps_the_pace_too(store: Sq
     def add(number: int) -> Callable[[Db], object]:
         text = f"text {number}"
         new = OutgoingMessage(key=text, origin=EffectOrigin.TOOL, instance="fake", address=ROOM, text=text)
-        return lambda db: add_outgoing_message(db, post.reach, new, NOON)
+        return lambda db: add_outgoing_message(db, post.channels, new, NOON)
 
     async with post.running() as pump:
         await post.say("first", "first", instance="free", address="free:room/2")  # the pump runs by now

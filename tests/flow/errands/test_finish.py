@@ -284,8 +284,8 @@ async def test_a_stopped_errand_ends_with_all_below_it_and_returns_nothing(
     await desk.begin(first.session_id)
     desk.agent.caller = Caller("acme/eng", first.session_id, "scripted")
     assert not (await desk.agent.call("send_to_agent", group="acme/eng/sre", text="deeper")).failed
-    reach = desk.agent.deps.reach
-    await store.write(stop_session, reach, desk.agent.session.id, "fake:user/1", NOW)  # type: ignore[arg-type]
+    channels = desk.agent.deps.channels
+    await store.write(stop_session, channels, desk.agent.session.id, "fake:user/1", NOW)  # type: ignore[arg-type]
 
     ended = []
     while found := await store.read(errands.list_stopping, 10):
@@ -301,12 +301,12 @@ async def test_a_stopped_errand_ends_with_all_below_it_and_returns_nothing(
 
 async def test_who_stops_her_own_work_leaves_the_errands_of_others(desk: ErrandDesk, store: SqliteStore) -> None:
     errand = await desk.give()
-    reach, own = desk.agent.deps.reach, desk.agent.session.id
-    await store.write(stop_own_work, reach, own, ("fake:user/2",), "fake:user/2", NOW)  # type: ignore[arg-type]
+    channels, own = desk.agent.deps.channels, desk.agent.session.id
+    await store.write(stop_own_work, channels, own, ("fake:user/2",), "fake:user/2", NOW)  # type: ignore[arg-type]
     assert await store.read(errands.list_stopping, 10) == []
     done = await store.write(
         stop_own_work,
-        reach,
+        channels,
         own,
         ("fake:user/1",),
         "fake:user/1",

@@ -11,7 +11,7 @@ from gatepost_testing.waiting import PATIENCE_S
 Notice = tuple[str, ...]
 
 
-class SharedBoard:
+class SharedExchange:
     """What several gateways would see, in this process."""
 
     def __init__(self) -> None:
@@ -47,29 +47,29 @@ def record(events: EventBus) -> list[object]:
 
 
 def test_every_bell_sounds_the_same_elsewhere() -> None:
-    here, there, board = EventBus(), EventBus(), SharedBoard()
+    here, there, exchange = EventBus(), EventBus(), SharedExchange()
     heard_here, heard_there = record(here), record(there)
-    BellRelay(here, lambda session: False, lambda: None).board = board
+    BellRelay(here, lambda session: False, lambda: None).exchange = exchange
     ring_everything(here)
-    BellRelay(there, lambda session: False, lambda: None).receive(board.said)
+    BellRelay(there, lambda session: False, lambda: None).receive(exchange.said)
     assert heard_there == heard_here
-    assert {each[0] for each in board.said} == set(Bell)
+    assert {each[0] for each in exchange.said} == set(Bell)
 
 
 def test_what_was_heard_is_not_said_again() -> None:
-    events, board = EventBus(), SharedBoard()
+    events, exchange = EventBus(), SharedExchange()
     relay = BellRelay(events, lambda session: False, lambda: None)
-    relay.board = board
+    relay.exchange = exchange
     relay.receive([("room", "fake", "fake:1")])
-    assert board.said == []
+    assert exchange.said == []
 
 
 @pytest.mark.parametrize("here", [True, False])
 def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
-    events, board = EventBus(), SharedBoard()
-    BellRelay(events, lambda session: here, lambda: None).board = board
+    events, exchange = EventBus(), SharedExchange()
+    BellRelay(events, lambda session: here, lambda: None).exchange = exchange
     events.session("s-1")
-    assert bool(board.said) is not here
+    assert bool(exchange.said) is not here
 
 
 def test_a_word_of_a_newer_gateway_is_passed_over() -> None:
@@ -86,25 +86,25 @@ def test_whoever_may_have_missed_words_looks() -> None:
 
 
 def test_a_gateway_that_is_alone_says_nothing_until_it_hears_another() -> None:
-    events, board = EventBus(), SharedBoard()
+    events, exchange = EventBus(), SharedExchange()
     relay = BellRelay(events, lambda session: False, lambda: None, is_alone=lambda: True)
-    relay.board = board
+    relay.exchange = exchange
     events.tasks()
-    assert board.said == []
+    assert exchange.said == []
     relay.receive([(HELLO,)])
     events.tasks()
-    assert board.said == [("tasks",)]
+    assert exchange.said == [("tasks",)]
 
 
 def test_whoever_comes_is_heard_by_those_who_were_alone() -> None:
-    here, there, board = EventBus(), EventBus(), SharedBoard()
+    here, there, exchange = EventBus(), EventBus(), SharedExchange()
     first = BellRelay(here, lambda session: False, lambda: None, is_alone=lambda: True)
     second = BellRelay(there, lambda session: False, lambda: None, is_alone=lambda: True)
-    first.board = second.board = board
+    first.exchange = second.exchange = exchange
     second.receive([])  # it listens now
-    first.receive(board.said)
+    first.receive(exchange.said)
     here.tasks()
-    assert ("tasks",) in board.said
+    assert ("tasks",) in exchange.said
 
 
 @pytest.mark.parametrize("awake", [True, False])

@@ -2,7 +2,7 @@
 
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
-from gatepost.flow.gateways.place_notices import TOLD, PlaceNotices
+from gatepost.flow.gateways.place_notices import NOTICE, PlaceNotices
 from gatepost.store.gateways import gateways, group_places
 from gatepost.store.gateways.gateways import GatewayIdentity, GatewayState
 from gatepost.store.messages import inbox, outbox
@@ -39,8 +39,8 @@ def list_said(db: Db) -> list[OutboxEffect]:
 
 
 async def make_notices(store: Store, clock: FixedClock) -> PlaceNotices:
-    reach = OutboxHarness(store, {"fake": FakeChannel()}).reach
-    return PlaceNotices(store, clock, Config(), EventBus(), reach)
+    channels = OutboxHarness(store, {"fake": FakeChannel()}).channels
+    return PlaceNotices(store, clock, Config(), EventBus(), channels)
 
 
 async def test_a_room_is_told_after_a_minute_and_once_for_each_absence(store: Store) -> None:
@@ -69,7 +69,7 @@ async def test_a_room_is_told_after_a_minute_and_once_for_each_absence(store: St
     await pass_time(0)
     await pass_time(60)
     assert said[5:] == [1, 1, 2]
-    assert [each.payload["text"] for each in await store.read(list_said)] == [TOLD, TOLD]
+    assert [each.payload["text"] for each in await store.read(list_said)] == [NOTICE, NOTICE]
 
 
 async def test_a_message_of_this_moment_waits_a_minute_of_its_own(store: Store) -> None:

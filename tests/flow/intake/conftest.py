@@ -39,8 +39,8 @@ class World:
     home: Home
     intake: Intake
     clock: FixedClock
-    rung: list[str] = field(default_factory=list)
-    rooms_rung: list[str] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+    rooms_woken: list[str] = field(default_factory=list)
     stopped: list[tuple[str, str]] = field(default_factory=list)
     running: bool = True
     number: int = 0
@@ -127,8 +127,8 @@ async def world(store: SqliteStore, tmp_path: Path) -> World:
         return made.running
 
     made = World(store, home, Intake(store, clock, Config(), events, ChannelInstances({}), home, stop), clock)
-    events.on_session(made.rung.append)
-    events.on_room(lambda instance, address: made.rooms_rung.append(address))
+    events.on_session(made.woken.append)
+    events.on_room(lambda instance, address: made.rooms_woken.append(address))
     return made
 
 

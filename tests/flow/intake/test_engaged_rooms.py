@@ -222,7 +222,7 @@ async def test_arizuko_22_a_group_alone_is_chosen_confirmed_and_holds_for_its_se
     receipt = await routed.send("@home/eng", MEMBER)
     assert (receipt.state, receipt.reason) == ("answered", "chosen")
     assert await routed.notices() == ["From now on home/eng gets what you write here. Send @ alone to end that."]
-    assert routed.rooms_rung == [ROOM]
+    assert routed.rooms_woken == [ROOM]
     assert await states(routed, await routed.send("hello", MEMBER)) == {"home/eng": "queued"}
     assert await states(routed, await routed.send("hello")) == {"home": "queued"}
     assert await states(routed, await routed.send("hello", MEMBER, thread="T")) == {"home": "queued"}

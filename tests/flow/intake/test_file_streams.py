@@ -79,8 +79,8 @@ class World:
             return False
 
         if self._made is None:
-            config, reach = Config(self.settings), ChannelInstances({})
-            self._made = Intake(self.store, self.clock, config, EventBus(), reach, self.home, stop)
+            config, channels = Config(self.settings), ChannelInstances({})
+            self._made = Intake(self.store, self.clock, config, EventBus(), channels, self.home, stop)
         return self._made
 
     async def send(

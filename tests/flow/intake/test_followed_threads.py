@@ -112,8 +112,8 @@ async def test_a_message_in_a_thread_that_an_agent_gets_has_its_thread_followed_
 
     await store.write(prepare)
     home, channel = Home(tmp_path / "home"), Subscriber()
-    reach = ChannelInstances({"fake": channel.kind}, {"fake": channel})
-    intake = Intake(store, FixedClock(), Config(), EventBus(), reach, home, stop)
+    channels = ChannelInstances({"fake": channel.kind}, {"fake": channel})
+    intake = Intake(store, FixedClock(), Config(), EventBus(), channels, home, stop)
 
     async def send(number: int, sender: str, thread: str) -> str:
         event = Inbound(address=ROOM, platform_id=str(number), sender=sender, text="hello", thread=thread)

@@ -56,7 +56,7 @@ async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(route
     assert (receipt.new, receipt.state) == (True, "queued")
     [session] = await routed.sessions()
     assert (session.folder, session.address, session.thread) == ("home", ROOM, "")
-    assert routed.rung == [session.id]
+    assert routed.woken == [session.id]
     [entry] = await routed.entries(receipt)
     assert (entry.state, entry.seq, entry.rights, entry.next_at) == ("queued", 1, "owner", NOON)
     room = await routed.store.read(rooms.get, "tg", ROOM)
@@ -112,7 +112,7 @@ async def test_told_twice_accepted_once(routed: World) -> None:
 
     assert (again.message_id, again.new, again.state) == (first.message_id, False, "queued")
     assert len(await routed.entries(first)) == 1
-    assert len(routed.rung) == 1
+    assert len(routed.woken) == 1
     assert routed.files() == []
 
 
@@ -142,7 +142,7 @@ async def test_nanoclaw_1_and_d25_a_stranger_in_an_unknown_chat_leaves_a_record_
     assert await routed.count("rooms") == 0
     assert await routed.sessions() == []
     assert await routed.notices() == []
-    assert routed.rung == []
+    assert routed.woken == []
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
 
 
@@ -262,11 +262,11 @@ async def test_nanoclaw_7_plain_messages_are_kept_as_context_until_a_mention_wak
 
     states = [(await world.send(f"{number}")).state for number in range(3)]
     assert states == ["observed"] * 3
-    assert world.rung == []
+    assert world.woken == []
     await world.send("now", verb=Verb.MENTION)
 
     [session] = await world.sessions()
-    assert world.rung == [session.id]
+    assert world.woken == [session.id]
     found = await world.store.read(
         mailbox_rows.list_to_project, session.id, mailbox_rows.ProjectionLimits(10, 1000, 10, 1000)
     )
@@ -279,7 +279,7 @@ async def test_nanoclaw_8_and_d3_context_alone_never_wakes_however_much_of_it_th
 
     await world.send("one", thread="fresh")
     await world.send("two", thread="fresh")
-    assert world.rung == []
+    assert world.woken == []
 
 
 async def test_nanoclaw_13_threads_are_sessions_of_their_own_unless_the_route_shares_them(world: World) -> None:
@@ -364,9 +364,9 @@ async def test_nanoclaw_15_and_d1_and_d23_a_denied_command_is_answered_and_wakes
 
     assert (receipt.state, receipt.reason) == ("refused", "command_denied")
     assert await routed.notices() == ["Only an owner or an admin of this agent may use /cost."]
-    assert routed.rooms_rung == [ROOM]
+    assert routed.rooms_woken == [ROOM]
     assert await routed.sessions() == []
-    assert routed.rung == []
+    assert routed.woken == []
 
 
 async def test_nanoclaw_15_an_admin_command_reaches_the_agent_raw(routed: World) -> None:
@@ -384,7 +384,7 @@ async def test_nanoclaw_15_and_d23_help_wakes_no_agent_and_is_answered(routed: W
     [listed] = await routed.notices()
     assert "- /clear:" in listed and "goes to Home" in listed
     assert await routed.sessions() == []
-    assert routed.rung == []
+    assert routed.woken == []
 
 
 async def test_nanoclaw_15_and_d23_what_would_reach_into_the_provider_gives_nothing_at_all(routed: World) -> None:
@@ -416,7 +416,7 @@ async def test_stop_acts_at_once_for_those_who_may(routed: World) -> None:
 
     assert (await routed.send("/stop", ADMIN)).state == "answered"
     assert routed.stopped == [(session.id, ADMIN)]
-    assert len(routed.rung) == 1
+    assert len(routed.woken) == 1
 
 
 async def test_stop_says_when_nothing_runs(routed: World) -> None:
@@ -525,7 +525,7 @@ async def test_a_store_that_is_away_is_said_and_nothing_stays(routed: World) -> 
     with pytest.raises(Unavailable):
         await routed.send("hi", attachments=(Attachment(name="a", data=b"1"),))
     assert routed.files() == []
-    assert routed.rung == []
+    assert routed.woken == []
 
 
 @pytest.mark.slow
@@ -553,7 +553,7 @@ async def test_arizuko_30_a_spent_budget_wakes_nobody_and_the_room_hears_of_it_o
     assert {(each.state, each.reason) for each in (*receipts, elsewhere)} == {("refused", "budget_spent")}
     (notice,) = await routed.notices()
     assert notice.startswith("Today's budget of home is spent: $1.00 of $1.00.")
-    assert routed.rooms_rung and routed.rung == [] and await routed.sessions() == []
+    assert routed.rooms_woken and routed.woken == [] and await routed.sessions() == []
     assert await routed.count("outbox") == 2  # one for each room
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
 
@@ -580,7 +580,7 @@ async def test_who_only_listens_needs_no_budget(routed: World) -> None:
     await routed.route("", "root#observe", seq=1, also=True)
     receipt = await routed.send("hello")
     assert sorted(each.state for each in await routed.entries(receipt)) == ["observed", "refused"]
-    assert len(await routed.notices()) == 1 and routed.rooms_rung == [ROOM]
+    assert len(await routed.notices()) == 1 and routed.rooms_woken == [ROOM]
 
 
 async def test_arizuko_30_a_budget_of_nothing_leaves_each_call_to_be_judged(routed: World) -> None:
@@ -612,7 +612,7 @@ async def test_what_reaches_a_watched_group_is_context_for_who_watches_it_and_wa
     rows = {entry.folder: entry for entry in await world.entries(receipt)}
     assert (rows["acme"].state, rows["acme"].session_id) == ("observed", above)
     assert rows["acme/eng"].state == "queued"
-    assert above not in world.rung
+    assert above not in world.woken
     assert (await world.store.read(ledger.check, NOON)).unaccounted == 0
 
 
@@ -687,7 +687,7 @@ async def test_what_was_only_fetched_is_delivered_when_it_is_told(routed: World)
 
     assert (receipt.new, receipt.state) == (True, "queued")
     (session,) = await routed.sessions()
-    assert routed.rung == [session.id]
+    assert routed.woken == [session.id]
     (entry,) = await routed.entries(receipt)  # what was fetched is no row of its own any more
     assert (entry.folder, entry.session_id, entry.reason) == ("home", session.id, "")
     message = await routed.message(receipt)
@@ -702,7 +702,7 @@ async def test_what_was_told_is_not_touched_by_fetching_it(routed: World) -> Non
     (entry,) = await routed.entries(receipt)
     assert (entry.folder, entry.state, (await routed.message(receipt)).text) == ("home", "queued", "please pay")
     assert not (await routed.send("please pay", platform_id="m77")).new
-    assert len(routed.rung) == 1
+    assert len(routed.woken) == 1
 
 
 async def test_what_nobody_was_given_is_fetched_by_each_that_looks(world: World) -> None:

@@ -13,7 +13,7 @@ from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
-from gatepost.flow.sender_rights import find_rights, read_standing
+from gatepost.flow.sender_rights import find_rights, read_access
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import CLICK, Inbound, Receipt, UnrecordedState, Verb
 from gatepost.messages.untrusted import get_claimed, is_untrusted, make_untrusted, mark_untrusted
@@ -175,7 +175,7 @@ async def test_not_even_a_role_under_its_own_address_counts(world: World) -> Non
 
     await world.store.write(grant)
     assert await world.store.read(find_rights, FORGED, "home") == "guest"
-    assert (await world.store.read(read_standing, FORGED)).roles.roles == ()
+    assert (await world.store.read(read_access, FORGED)).roles.roles == ()
 
 
 async def test_who_is_shut_out_stays_out_by_a_name_that_nobody_proves(world: World) -> None:

@@ -26,7 +26,7 @@ ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:us
 ROOM = "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 KIND = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
-REACH = ChannelInstances({"fake": KIND})
+CHANNELS = ChannelInstances({"fake": KIND})
 
 
 def add_people(db: Db) -> None:
@@ -54,7 +54,7 @@ def hold_call(db: Db, **more: Any) -> Request:
         "about": "send",
         "rights": "member",
     }
-    return ask(db, REACH, RULES, NewRequest(**(fields | more)), NOON).request
+    return ask(db, CHANNELS, RULES, NewRequest(**(fields | more)), NOON).request
 
 
 def deliver(db: Db, at: int, address: str = "fake:direct/ada", most: int = 100) -> list[str]:

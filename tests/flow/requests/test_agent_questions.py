@@ -26,7 +26,7 @@ from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 
-REACH = ChannelInstances({PLATFORM: FakeChannel(platform=PLATFORM).kind})
+CHANNELS = ChannelInstances({PLATFORM: FakeChannel(platform=PLATFORM).kind})
 DRINK: dict[str, Any] = {"question": "Which drink?", "options": [{"label": "Tea"}, {"label": "Coffee"}]}
 
 
@@ -36,7 +36,7 @@ class AskingAgent:
     def __init__(self, agent: GateAgent, config: Config) -> None:
         self.agent, self.steps = agent, list[float]()
         deps = agent.deps
-        self.questions = AgentQuestions(deps.store, deps.clock, config, deps.events, REACH)
+        self.questions = AgentQuestions(deps.store, deps.clock, config, deps.events, CHANNELS)
         self.dispatch = Dispatch(TOOLS, replace(deps, questions=self.questions))
         self._calls = 0
 
@@ -50,7 +50,7 @@ class AskingAgent:
 
     async def answer(self, request_id: str, text: str) -> None:
         now = self.agent.deps.clock.now()
-        await self.agent.store.write(lambda db: answer_question(db, REACH, request_id, 0, text, "operator", now))
+        await self.agent.store.write(lambda db: answer_question(db, CHANNELS, request_id, 0, text, "operator", now))
         self.agent.deps.events.requests()
 
     async def find_told(self, request_id: str) -> bool:

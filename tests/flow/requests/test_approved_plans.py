@@ -9,7 +9,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.decide import Decision, decide
-from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
+from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestOptions, record_request
 from gatepost.mailbox import runner_frames
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import Direction, NewMessage
@@ -27,9 +27,9 @@ from gatepost_testing.channel import FakeChannel
 ROOM, BOSS, NOW = "fake:room/1", "fake:user/boss", 1_000_000 * SECOND
 FOLLOW_UP = "Carry out the *plan*: sweep, then mop."
 PLAN = {"id": "r1", "tool": "ExitPlanMode", "kind": "plan", "input": {"plan": "1. sweep"}, "next_mode": "edits"}
-REACH = ChannelInstances({"fake": FakeChannel().kind})
-CHAT = ChatAsking(REACH, AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
-TERMS = RequestTerms(modes=("plan", "edits"))
+CHANNELS = ChannelInstances({"fake": FakeChannel().kind})
+CHAT = ChatAsking(CHANNELS, AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
+OPTIONS = RequestOptions(modes=("plan", "edits"))
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     return session, claim.turn
 
 
-def ask(db: Db, at_work: tuple[Session, Turn], terms: RequestTerms = TERMS, **more: object) -> RecordedPermission:
+def ask(db: Db, at_work: tuple[Session, Turn], options: RequestOptions = OPTIONS, **more: object) -> RecordedPermission:
     session, turn = at_work
     event = runner_frames.EventFrame(turn=turn.id, kind="permission", data={**PLAN, **more})
-    return record_request(db, session, turn, event, NOW, chat=CHAT, terms=terms)
+    return record_request(db, session, turn, event, NOW, chat=CHAT, options=options)
 
 
 def answer(db: Db, choice: AnswerChoice = ALLOW_ONCE) -> Decision:
     (asked,) = waiting_requests.list_pending(db)
-    return decide(db, REACH, asked.id, choice, BOSS, NOW + 1)
+    return decide(db, CHANNELS, asked.id, choice, BOSS, NOW + 1)
 
 
 def read_card(db: Db) -> str:
@@ -85,7 +85,7 @@ def test_the_card_says_what_follows_and_the_yes_does_it(db: Db, at_work: tuple[S
     decision = answer(db)
     assert (decision.decided, decision.renew, decision.wake) == (True, (session.id,), (session.id,))
     assert (get_mode(db, session), list_prompts(db, session)) == ("edits", [FOLLOW_UP])
-    again = decide(db, REACH, decision.request.id, ALLOW_ONCE, BOSS, NOW + 2)
+    again = decide(db, CHANNELS, decision.request.id, ALLOW_ONCE, BOSS, NOW + 2)
     assert (again.decided, again.renew, list_prompts(db, session)) == (False, (), [FOLLOW_UP])
 
 
@@ -105,7 +105,7 @@ def test_a_plan_with_a_mode_that_there_is_not_is_put_to_nobody(db: Db, at_work: 
 
 def test_an_agent_without_modes_keeps_none_and_its_card_names_none(db: Db, at_work: tuple[Session, Turn]) -> None:
     session, _ = at_work
-    ask(db, at_work, RequestTerms(), next_mode="default")
+    ask(db, at_work, RequestOptions(), next_mode="default")
     assert "mode" not in read_card(db)
     assert (answer(db).renew, get_mode(db, session)) == ((), "")
 
@@ -140,7 +140,7 @@ def test_the_plan_of_a_managed_agent_is_not_allowed_by_a_command_in_a_chat(
     }
     new = NewRequest(name="r2", kind=RequestKind.PLAN, folder="home", input={}, next_mode="root", **given)
     request, _ = requests.add(db, new, NOW)
-    decision = decide(db, REACH, request.id, ALLOW_ONCE, BOSS, NOW + 1)
+    decision = decide(db, CHANNELS, request.id, ALLOW_ONCE, BOSS, NOW + 1)
     assert not decision.decided and "gatepost permit allow" in decision.said
     assert get_mode(db, session) == ""
-    assert decide(db, REACH, request.id, DENY, BOSS, NOW + 2).request.state is RequestState.DENIED
+    assert decide(db, CHANNELS, request.id, DENY, BOSS, NOW + 2).request.state is RequestState.DENIED

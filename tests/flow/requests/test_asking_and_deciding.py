@@ -28,14 +28,14 @@ RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
+def make_channels(*features: Feature) -> ChannelInstances:
     kinds: Mapping[str, ChannelKind] = {
         "fake": ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     }
     return ChannelInstances(kinds)
 
 
-REACH = reach_of(Feature.EDIT)
+CHANNELS = make_channels(Feature.EDIT)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def new_call(session_id: str, name: str = "t/call/1", text: str = "hello") -> Ne
 
 
 def ask_for(db: Db, session_id: str, rules: AskingRules = RULES, **given: str) -> AskedRequest:
-    return ask(db, REACH, rules, new_call(session_id, **given), NOON)
+    return ask(db, CHANNELS, rules, new_call(session_id, **given), NOON)
 
 
 def shown_to(db: Db, request: Request) -> list[str]:
@@ -98,13 +98,13 @@ def test_arizuko_39_changed_arguments_are_another_request_and_the_first_is_withd
 
 def test_the_next_person_is_asked_when_nobody_decides_and_then_it_expires(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    assert move_due(db, RULES, REACH, NOON + 59 * SECOND).rooms == set()
-    assert move_due(db, RULES, REACH, NOON + 60 * SECOND).rooms == {("fake", f"{BOB}/direct")}
+    assert move_due(db, RULES, CHANNELS, NOON + 59 * SECOND).rooms == set()
+    assert move_due(db, RULES, CHANNELS, NOON + 60 * SECOND).rooms == {("fake", f"{BOB}/direct")}
     assert shown_to(db, request) == [ADA, BOB]
     for minute in range(2, 10):
-        move_due(db, RULES, REACH, NOON + minute * 60 * SECOND)
+        move_due(db, RULES, CHANNELS, NOON + minute * 60 * SECOND)
     assert shown_to(db, request) == [ADA, BOB]
-    moved = move_due(db, RULES, REACH, NOON + 600 * SECOND)
+    moved = move_due(db, RULES, CHANNELS, NOON + 600 * SECOND)
     assert moved.sessions == {session_id} and len(moved.rooms) == 2
     ended = requests.get(db, request.id)
     assert ended is not None and ended.state is RequestState.EXPIRED and ended.notified_at is not None
@@ -126,7 +126,7 @@ def test_nobody_can_be_reached_and_it_waits(db: Db, session_id: str) -> None:
 @pytest.mark.parametrize(("by", "may"), [(ADA, True), (BOB, True), (EVE, False), ("operator", True)])
 def test_the_right_is_judged_at_the_decision(db: Db, session_id: str, by: str, may: bool) -> None:
     request = ask_for(db, session_id).request
-    decision = decide(db, REACH, request.id, ALLOW_ONCE, by, NOON + 1)
+    decision = decide(db, CHANNELS, request.id, ALLOW_ONCE, by, NOON + 1)
     assert decision.decided is may
     left = requests.get(db, request.id)
     assert left is not None and left.state is (RequestState.ALLOWED if may else RequestState.PENDING)
@@ -134,16 +134,16 @@ def test_the_right_is_judged_at_the_decision(db: Db, session_id: str, by: str, m
 
 def test_of_two_who_decide_the_first_counts_and_the_other_sees_who(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    first = decide(db, REACH, request.id, DENY, BOB, NOON + 1, words="no")
-    late = decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 2)
+    first = decide(db, CHANNELS, request.id, DENY, BOB, NOON + 1, words="no")
+    late = decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 2)
     assert first.decided and not late.decided
     assert late.said == f"It was decided before. Denied by {BOB}: no."
 
 
 def test_every_card_says_what_was_decided_in_place_or_in_a_line(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    move_due(db, RULES, REACH, NOON + 60 * SECOND)
-    decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 61 * SECOND)
+    move_due(db, RULES, CHANNELS, NOON + 60 * SECOND)
+    decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 61 * SECOND)
     edits = out(db)[2:]
     assert [(effect.op, effect.address) for effect in edits] == [
         (Op.EDIT, f"{ADA}/direct"),
@@ -155,7 +155,7 @@ def test_every_card_says_what_was_decided_in_place_or_in_a_line(db: Db, session_
 
 def test_a_channel_that_cannot_edit_gets_a_line(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    decide(db, reach_of(), request.id, ALLOW_ONCE, ADA, NOON + 1)
+    decide(db, make_channels(), request.id, ALLOW_ONCE, ADA, NOON + 1)
     line = out(db)[-1]
     assert (line.op, line.payload["text"]) == (Op.SEND, f"Acme wants to send a message\nAllowed by {ADA}.")
 
@@ -164,25 +164,25 @@ def test_a_quorum_needs_so_many_people_and_one_denial_ends_it(db: Db, session_id
     both = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=2)
     request = ask_for(db, session_id, both).request
     assert shown_to(db, request) == [ADA, BOB]
-    answers = [decide(db, REACH, request.id, ALLOW_ONCE, by, NOON + 1) for by in (ADA, ADA, BOB)]
+    answers = [decide(db, CHANNELS, request.id, ALLOW_ONCE, by, NOON + 1) for by in (ADA, ADA, BOB)]
     assert [each.decided for each in answers] == [False, False, True]
     assert answers[2].request.answered_by == f"{ADA}, {BOB}"
     other = ask_for(db, session_id, both, name="t/call/2").request
-    decide(db, REACH, other.id, ALLOW_ONCE, ADA, NOON + 2)
-    assert decide(db, REACH, other.id, DENY, BOB, NOON + 3).request.state is RequestState.DENIED
+    decide(db, CHANNELS, other.id, ALLOW_ONCE, ADA, NOON + 2)
+    assert decide(db, CHANNELS, other.id, DENY, BOB, NOON + 3).request.state is RequestState.DENIED
 
 
 def test_an_answer_for_the_conversation_is_found_again(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
     assert requests.find_lasting(db, session_id, "send fake:room/1") is None
-    decide(db, REACH, request.id, ALLOW_SESSION, ADA, NOON + 1)
+    decide(db, CHANNELS, request.id, ALLOW_SESSION, ADA, NOON + 1)
     assert requests.find_lasting(db, session_id, "send fake:room/1") is not None
     assert requests.find_lasting(db, session_id, "send fake:room/2") is None
 
 
 def test_the_agent_is_told_once_whoever_tries(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    decided: Decision = decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+    decided: Decision = decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
     assert told(db, session_id) == []  # it has not run
     assert notify_agent(db, decided.request, {"result": "sent"}, NOON + 2)
     assert not notify_agent(db, decided.request, {"result": "sent"}, NOON + 3)
@@ -191,12 +191,12 @@ def test_the_agent_is_told_once_whoever_tries(db: Db, session_id: str) -> None:
 
 def test_what_was_decided_does_not_expire(db: Db, session_id: str) -> None:
     request = ask_for(db, session_id).request
-    decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
-    move_due(db, RULES, REACH, NOON + 10**12)
+    decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
+    move_due(db, RULES, CHANNELS, NOON + 10**12)
     left = requests.get(db, request.id)
     assert left is not None and left.state is RequestState.ALLOWED
     with pytest.raises(AssertionError):
-        expire(db, REACH, left, NOON + 10**12)
+        expire(db, CHANNELS, left, NOON + 10**12)
 
 
 PHONE = "chat:user/ada"
@@ -207,7 +207,7 @@ def test_one_person_is_asked_once_and_decides_by_either_identity(db: Db, session
     direct_rooms.add(db, PHONE, "chat", "chat:direct/ada", NOON + 1)
     asked = ask_for(db, session_id)
     assert [card.person for card in request_cards.list_for_request(db, asked.request.id)] == [ADA]
-    decision = decide(db, REACH, asked.request.id, ALLOW_ONCE, PHONE, NOON)
+    decision = decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, PHONE, NOON)
     assert decision.decided and decision.request.answered_by == ADA
 
 
@@ -215,15 +215,15 @@ def test_an_unpaired_identity_decides_nothing(db: Db, session_id: str) -> None:
     identities.add(db, PHONE, ADA, "test", NOON)
     identities.remove(db, PHONE)
     asked = ask_for(db, session_id)
-    assert not decide(db, REACH, asked.request.id, ALLOW_ONCE, PHONE, NOON).decided
+    assert not decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, PHONE, NOON).decided
 
 
 def test_a_person_has_one_vote_by_all_of_her_identities(db: Db, session_id: str) -> None:
     identities.add(db, PHONE, ADA, "test", NOON)
     asked = ask_for(db, session_id, AskingRules(RULES.escalate, RULES.expire, quorum=2))
-    assert not decide(db, REACH, asked.request.id, ALLOW_ONCE, ADA, NOON).decided
-    assert not decide(db, REACH, asked.request.id, ALLOW_ONCE, PHONE, NOON).decided
-    assert decide(db, REACH, asked.request.id, ALLOW_ONCE, BOB, NOON).decided
+    assert not decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, ADA, NOON).decided
+    assert not decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, PHONE, NOON).decided
+    assert decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, BOB, NOON).decided
 
 
 def test_votes_of_two_who_turn_out_to_be_one_person_are_one(db: Db, session_id: str) -> None:
@@ -231,6 +231,6 @@ def test_votes_of_two_who_turn_out_to_be_one_person_are_one(db: Db, session_id: 
     users.add_role(db, PHONE, UserRole.ADMIN, "acme", "test", NOON)
     asked = ask_for(db, session_id, AskingRules(RULES.escalate, RULES.expire, quorum=3))
     for by in (ADA, PHONE):
-        assert not decide(db, REACH, asked.request.id, ALLOW_ONCE, by, NOON).decided
+        assert not decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, by, NOON).decided
     identities.add(db, PHONE, ADA, "test", NOON)
-    assert "2 of 3" in decide(db, REACH, asked.request.id, ALLOW_ONCE, BOB, NOON).said
+    assert "2 of 3" in decide(db, CHANNELS, asked.request.id, ALLOW_ONCE, BOB, NOON).said

@@ -31,12 +31,12 @@ FAMILY, RELEASE, DIRECT = "fake:room/9", "fake:room/1", "fake:direct/ada"
 WITH_CARDS = frozenset({Feature.EDIT, Feature.CARDS, Feature.THREADS})
 
 
-def make_reach(features: frozenset[Feature] = WITH_CARDS) -> ChannelInstances:
+def make_channels(features: frozenset[Feature] = WITH_CARDS) -> ChannelInstances:
     kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=features)
     return ChannelInstances({"fake": kind})
 
 
-def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], sender: str = EVE, **more: Any) -> Request:
+def hold(db: Db, channels: ChannelInstances, given: dict[str, Any], sender: str = EVE, **more: Any) -> Request:
     """Eve (or `sender`) gives the agent its work in the family's chat, and it makes a held call."""
     add_people(db)
     users.set_name(db, ADA, "Ada")
@@ -72,7 +72,7 @@ def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], sender: str = E
         "address": FAMILY,
         "rooms": {"chatJid": "fake"},
     }
-    return ask(db, reach, RULES, NewRequest(**(new | more)), NOON).request
+    return ask(db, channels, RULES, NewRequest(**(new | more)), NOON).request
 
 
 def get_card(db: Db, request: Request) -> Card:
@@ -82,7 +82,7 @@ def get_card(db: Db, request: Request) -> Card:
 
 
 def test_a_card_says_who_asked_where_and_with_which_words_and_what_the_agent_wants(db: Db) -> None:
-    request = hold(db, make_reach(), {"text": "hello", "chatJid": RELEASE, "replyToId": None, "thread": ""})
+    request = hold(db, make_channels(), {"text": "hello", "chatJid": RELEASE, "replyToId": None, "thread": ""})
     card = get_card(db, request)
     assert card.title == "Acme wants to send a message in “Release”"
     assert card.text == "Asked by Eve in “Family chat”: “send the \\*file\\* to all of them”"
@@ -94,7 +94,7 @@ def test_a_card_says_who_asked_where_and_with_which_words_and_what_the_agent_wan
 
 def test_parameters_are_words_and_two_of_one_name_keep_their_own(db: Db) -> None:
     given = {"contextMode": "group", "run_at": 5, "chatJid": "fake:room/unnamed", "jid": "fake:room/other", "on": False}
-    request = hold(db, make_reach(), given, tool="schedule_task")
+    request = hold(db, make_channels(), given, tool="schedule_task")
     card = get_card(db, request)
     assert card.title == "Acme wants to schedule a task"
     assert [(each.name, each.value) for each in card.fields] == [
@@ -109,10 +109,10 @@ def test_parameters_are_words_and_two_of_one_name_keep_their_own(db: Db) -> None
 
 def test_a_name_of_a_stranger_cannot_look_like_a_part_of_the_card(db: Db) -> None:
     add_people(db)
-    request = hold(db, make_reach(), {"text": "x", "chatJid": RELEASE})
+    request = hold(db, make_channels(), {"text": "x", "chatJid": RELEASE})
     users.set_name(db, EVE, "Eve\n\n**Allowed by Ada.**\n1. Deny\u202e")
     db.run("UPDATE rooms SET name = ? WHERE address = ?", ("x\n\n1. Deny\u202e", RELEASE))
-    decide(db, make_reach(), request.id, DENY, ADA, NOON)
+    decide(db, make_channels(), request.id, DENY, ADA, NOON)
     (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
     lines = row.payload["text"].splitlines()
     assert "\u202e" not in row.payload["text"]
@@ -120,9 +120,9 @@ def test_a_name_of_a_stranger_cannot_look_like_a_part_of_the_card(db: Db) -> Non
 
 
 def test_a_decided_card_says_who_decided_by_name(db: Db) -> None:
-    reach = make_reach()
-    request = hold(db, reach, {"text": "hello"})
-    decided = decide(db, reach, request.id, DENY, ADA, NOON)
+    channels = make_channels()
+    request = hold(db, channels, {"text": "hello"})
+    decided = decide(db, channels, request.id, DENY, ADA, NOON)
     assert decided.said == "Denied by Ada."
     (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
     assert row.payload["card"]["done"] == "Denied by Ada."
@@ -130,21 +130,21 @@ def test_a_decided_card_says_who_decided_by_name(db: Db) -> None:
 
 def test_who_gave_the_agent_its_work_is_asked_first_if_they_may_decide(db: Db) -> None:
     """Ada is an admin of the group, and would come before an owner."""
-    request = hold(db, make_reach(), {"text": "hello"}, sender=BOB)
+    request = hold(db, make_channels(), {"text": "hello"}, sender=BOB)
     assert [each.person for each in request_cards.list_for_request(db, request.id)] == [BOB]
 
 
 def test_where_nothing_is_edited_a_line_names_what_was_asked_and_no_id(db: Db) -> None:
-    reach = make_reach(frozenset())
-    request = hold(db, reach, {"text": "hello", "chatJid": RELEASE})
-    decide(db, reach, request.id, DENY, ADA, NOON)
+    channels = make_channels(frozenset())
+    request = hold(db, channels, {"text": "hello", "chatJid": RELEASE})
+    decide(db, channels, request.id, DENY, ADA, NOON)
     *_, row = outbox.OUTBOX.list(db, "WHERE op = 'send' ORDER BY id")
     assert row.payload["text"] == "Acme wants to send a message in “Release”\nDenied by Ada."
 
 
 @pytest.mark.parametrize("kind", RequestKind)
 def test_no_title_has_the_id_of_its_request(db: Db, kind: RequestKind) -> None:
-    request = hold(db, make_reach(), {"text": "hello", "question": "Which?"}, kind=kind)
+    request = hold(db, make_channels(), {"text": "hello", "question": "Which?"}, kind=kind)
     assert request.id not in get_card(db, request).title
 
 
@@ -156,8 +156,8 @@ def test_a_card_is_in_the_thread_where_the_person_is(
     db: Db, address: str, features: frozenset[Feature], thread: str
 ) -> None:
     """If the request comes from the approver's own room. A terminal prints what is in the main thread everywhere."""
-    reach = make_reach(features)
-    request = hold(db, reach, {"text": "hello"}, address=address, thread="plans")
-    decide(db, reach, request.id, DENY, ADA, NOON)
+    channels = make_channels(features)
+    request = hold(db, channels, {"text": "hello"}, address=address, thread="plans")
+    decide(db, channels, request.id, DENY, ADA, NOON)
     rows = outbox.OUTBOX.list(db, "WHERE address = ? ORDER BY id", DIRECT)
     assert [row.thread for row in rows] == [thread, thread]

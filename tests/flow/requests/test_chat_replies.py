@@ -27,7 +27,7 @@ LATER = NOON + 5 * SECOND
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
+def make_channels(*features: Feature) -> ChannelInstances:
     kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     return ChannelInstances({"fake": kind})
 
@@ -40,7 +40,7 @@ def request_of_eve(db: Db) -> Request:
     users.add_role(db, ADA, UserRole.OWNER, "", "test", NOON)
     direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
     new = NewRequest(kind=RequestKind.SENDER, name="fake:user/eve", folder="home", input={"from": "fake:user/eve"})
-    asked = ask(db, reach_of(), RULES, new, NOON).request
+    asked = ask(db, make_channels(), RULES, new, NOON).request
     deliver(db, NOON, DIRECT)
     return asked
 
@@ -56,7 +56,7 @@ def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: 
         answers=cards[0].message_id if reply else None,
         command=command,
     )
-    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), LATER)
+    return read_answer(db, make_channels(*features), said, cards if address == DIRECT else (), LATER)
 
 
 @pytest.mark.parametrize("text", ["1", " 1. ", "#3", "3)"])
@@ -118,7 +118,7 @@ def put_question(db: Db, thread: str = "", **more: object) -> Request:
         thread=thread,
         input={"question": "Tea?", **more},
     )
-    return ask(db, reach_of(), RULES, new, NOON).request
+    return ask(db, make_channels(), RULES, new, NOON).request
 
 
 @pytest.mark.parametrize("text", ["1", "allow once", "always"])
@@ -163,7 +163,7 @@ def test_a_text_costs_the_same_however_many_cards_are_open_in_its_room(db: Db, r
         counting = CountingDb(db)
         cards = request_cards.list_open_in_room(db, "fake", DIRECT)
         said = PersonMessage(instance="fake", address=DIRECT, sender=ADA, text="good morning")
-        assert read_answer(counting, reach_of(), said, cards, NOON + 1) is None
+        assert read_answer(counting, make_channels(), said, cards, NOON + 1) is None
         costs.append(counting.statements)
     assert costs[0] == costs[1] <= 5
 

@@ -51,10 +51,10 @@ class Opener(FakeChannel):
 class World:
     def __init__(self, store: SqliteStore, channel: FakeChannel) -> None:
         self.store, self.channel, self.clock, self.events = store, channel, FixedClock(), EventBus()
-        self.reach = ChannelInstances({"fake": channel.kind}, {"fake": channel})
-        self.opener = DirectRoomOpener(store, self.clock, Config(), self.events, self.reach)
-        self.rung: list[tuple[str, str]] = []
-        self.events.on_room(lambda instance, address: self.rung.append((instance, address)))
+        self.channels = ChannelInstances({"fake": channel.kind}, {"fake": channel})
+        self.opener = DirectRoomOpener(store, self.clock, Config(), self.events, self.channels)
+        self.woken: list[tuple[str, str]] = []
+        self.events.on_room(lambda instance, address: self.woken.append((instance, address)))
 
     async def ask(self, name: str = "call/1", quorum: int = 1) -> Request:
         def make(db: Db) -> Request:
@@ -65,7 +65,7 @@ class World:
             new = NewRequest(
                 kind=RequestKind.CALL, name=name, folder="acme", tool="send", input={}, instance="fake", quorum=quorum
             )
-            return ask(db, self.reach, RULES, new, self.clock.now()).request
+            return ask(db, self.channels, RULES, new, self.clock.now()).request
 
         return await self.store.write(make)
 
@@ -84,7 +84,7 @@ async def test_the_nearest_decider_gets_a_room_and_the_card_in_it_once(store: Sq
 
     (card,) = await world.cards(request)
     assert (card.person, card.instance, card.address) == (NEAR, "fake", "fake:direct/near")
-    assert (channel.asked, world.rung) == ([NEAR], [("fake", "fake:direct/near")])
+    assert (channel.asked, world.woken) == ([NEAR], [("fake", "fake:direct/near")])
     (room,) = await store.read(direct_rooms.list_for_identity, NEAR)
     assert room.address == "fake:direct/near"
 
@@ -96,8 +96,8 @@ async def test_the_nearest_decider_gets_a_room_and_the_card_in_it_once(store: Sq
 async def test_a_channel_whose_people_are_its_own_is_asked_for_them_by_their_plain_ids(store: SqliteStore) -> None:
     club, office = Opener(), Opener()
     world, kind = World(store, club), replace(club.kind, per_server=True)
-    reach = ChannelInstances({"club": kind, "office": kind}, {"club": club, "office": office})
-    opener = DirectRoomOpener(store, world.clock, Config(), world.events, reach)
+    channels = ChannelInstances({"club": kind, "office": kind}, {"club": club, "office": office})
+    opener = DirectRoomOpener(store, world.clock, Config(), world.events, channels)
     near = "fake:club/user/near"
 
     def add(db: Db) -> Request:
@@ -105,7 +105,7 @@ async def test_a_channel_whose_people_are_its_own_is_asked_for_them_by_their_pla
         users.add(db, near, near, NOON)
         users.add_role(db, near, UserRole.ADMIN, "acme", "test", NOON)
         new = NewRequest(kind=RequestKind.CALL, name="call/1", folder="acme", tool="send", input={}, instance="office")
-        return ask(db, reach, RULES, new, world.clock.now()).request
+        return ask(db, channels, RULES, new, world.clock.now()).request
 
     request = await store.write(add)
     await opener.open_missing()
@@ -208,24 +208,24 @@ class NoGate:
 async def test_the_loop_opens_a_room_when_asked_and_another_when_nobody_decides(store: SqliteStore) -> None:
     channel = Opener()
     world = World(store, channel)
-    clock, events, reach = world.clock, world.events, world.reach
+    clock, events, channels = world.clock, world.events, world.channels
     calls, questions = (
-        HeldCalls(store, clock, Config(), events, reach),
-        AgentQuestions(store, clock, Config(), events, reach),
+        HeldCalls(store, clock, Config(), events, channels),
+        AgentQuestions(store, clock, Config(), events, channels),
     )
     answers = ProviderAnswers(store, clock, events, NoProviders())
-    loop = RequestLoop(store, clock, Config(), events, reach, calls, NoGate(), answers, questions)
-    rung = asyncio.Event()
-    events.on_room(lambda instance, address: rung.set())
+    loop = RequestLoop(store, clock, Config(), events, channels, calls, NoGate(), answers, questions)
+    woken = asyncio.Event()
+    events.on_room(lambda instance, address: woken.set())
     request = await world.ask()
     task = asyncio.create_task(loop.run())
     try:
-        await asyncio.wait_for(rung.wait(), PATIENCE_S)
+        await asyncio.wait_for(woken.wait(), PATIENCE_S)
         assert [card.person for card in await world.cards(request)] == [NEAR]
-        rung.clear()
+        woken.clear()
         clock.advance(901)
         events.requests()
-        await asyncio.wait_for(rung.wait(), PATIENCE_S)
+        await asyncio.wait_for(woken.wait(), PATIENCE_S)
         assert [card.person for card in await world.cards(request)] == [NEAR, OWNER]
     finally:
         task.cancel()

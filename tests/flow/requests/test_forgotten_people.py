@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RULES, add_people, hold_call
+from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, MAL, ROOM, RULES, add_people, hold_call
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
@@ -60,12 +60,12 @@ def ask_two_things(db: Db) -> Request:
         address=ROOM,
         input={"questions": [{"question": "Where?"}, {"question": "When?"}]},
     )
-    return ask(db, REACH, RULES, new, NOON).request
+    return ask(db, CHANNELS, RULES, new, NOON).request
 
 
 def mention(db: Db, text: str, sender: str) -> None:
     given = Inbound(address=ROOM, platform_id=f"m{next(_ids)}", sender=sender, text=text, verb=Verb.MENTION)
-    accept(db, REACH, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
+    accept(db, CHANNELS, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
 
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schema.sql"
@@ -93,7 +93,9 @@ async def forget(store: SqliteStore, tmp_path: Path, who: str) -> None:
 async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(store: SqliteStore, tmp_path: Path) -> None:
     def change(db: Db) -> Request:
         settle(db)
-        done = decide(db, REACH, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1, given={"text": "harmless"})
+        done = decide(
+            db, CHANNELS, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1, given={"text": "harmless"}
+        )
         assert done.decided
         return done.request
 
@@ -111,7 +113,7 @@ async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(stor
 async def test_a_call_that_she_allowed_as_it_was_still_runs(store: SqliteStore, tmp_path: Path) -> None:
     def allow(db: Db) -> None:
         settle(db)
-        assert decide(db, REACH, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1).decided
+        assert decide(db, CHANNELS, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1).decided
 
     await store.write(allow)
     await forget(store, tmp_path, ADA)
@@ -132,14 +134,16 @@ async def test_who_allowed_a_call_that_fails_and_is_forgotten_before_or_meanwhil
     def allow(db: Db) -> None:
         settle(db)
         request = hold_call(db, quorum=2)
-        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
-        assert decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON + 2).decided
+        decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        assert decide(db, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON + 2).decided
 
     await store.write(allow)
     if when == "before":
         await forget(store, tmp_path, ADA)
     async with asyncio.TaskGroup() as tasks:
-        await HeldCalls(store, FixedClock(NOON + 200), Config(), EventBus(), REACH).start_allowed(FailingGate(), tasks)
+        await HeldCalls(store, FixedClock(NOON + 200), Config(), EventBus(), CHANNELS).start_allowed(
+            FailingGate(), tasks
+        )
     assert await store.read(find_everywhere, ADA) == []
     ((said,),) = await store.read(lambda db: db.rows("SELECT payload FROM outbox"))
     assert f"Allowed by forgotten, {BOB}. It failed: the room is away." in said
@@ -149,8 +153,8 @@ async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: Sq
     def answer_both(db: Db) -> Request:
         settle(db)
         request = ask_two_things(db)
-        answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE)
-        return answer_question(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).request
+        answer_question(db, CHANNELS, request.id, 0, "zebra street", EVE, NOON + 1, HERE)
+        return answer_question(db, CHANNELS, request.id, 1, "noon", ADA, NOON + 2, HERE).request
 
     request = await store.write(answer_both)
     for who in (ADA, EVE):
@@ -165,8 +169,8 @@ async def test_who_decided_with_others_leaves_no_name(store: SqliteStore, tmp_pa
     def agree(db: Db) -> Request:
         settle(db)
         request = hold_call(db, editable=True, quorum=2)
-        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
-        done = decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON + 2)
+        decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        done = decide(db, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON + 2)
         assert done.decided
         return done.request
 
@@ -184,8 +188,8 @@ async def test_who_answered_one_of_several_questions_leaves_no_word(store: Sqlit
     def answer_both(db: Db) -> None:
         settle(db)
         request = ask_two_things(db)
-        assert answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
-        assert answer_question(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).decided
+        assert answer_question(db, CHANNELS, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        assert answer_question(db, CHANNELS, request.id, 1, "noon", ADA, NOON + 2, HERE).decided
         requests.record_notified(db, request.id, NOON + 3)
 
     await store.write(answer_both)
@@ -199,7 +203,7 @@ async def test_a_question_of_which_she_answered_a_part_is_withdrawn(store: Sqlit
     def answer_one(db: Db) -> Request:
         settle(db)
         request = ask_two_things(db)
-        assert answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        assert answer_question(db, CHANNELS, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
         return request
 
     request = await store.write(answer_one)
@@ -213,14 +217,14 @@ async def test_a_call_on_which_she_voted_goes_on_waiting_without_her_vote(store:
     def vote(db: Db) -> Request:
         settle(db)
         request = hold_call(db, editable=True, quorum=2)
-        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
         return request
 
     request = await store.write(vote)
     await forget(store, tmp_path, ADA)
     left = await store.read(requests.get, request.id)
     assert left is not None and left.state is RequestState.PENDING
-    assert not (await store.write(decide, REACH, request.id, ALLOW_ONCE, BOB, NOON + 200)).decided
+    assert not (await store.write(decide, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON + 200)).decided
 
 
 @pytest.mark.slow
@@ -238,11 +242,11 @@ async def test_a_room_is_asked_about_for_the_others_when_who_wrote_first_is_forg
     asked = await store.write(write_both)
     await forget(store, tmp_path, EVE)
     assert [*await store.read(find_everywhere, EVE), *await store.read(find_everywhere, "zebra")] == []
-    await store.write(move_due, RULES, REACH, NOON + 101)
+    await store.write(move_due, RULES, CHANNELS, NOON + 101)
     (again,) = await store.read(waiting_requests.list_pending)
     assert (again.id, again.about, again.input["text"]) == (asked.id, MAL, "two")
     assert await store.read(request_cards.list_for_request, asked.id)
-    await store.write(move_due, RULES, REACH, NOON + 700 * SECOND)
+    await store.write(move_due, RULES, CHANNELS, NOON + 700 * SECOND)
     assert await store.read(list_states, MAL) == [("two", "refused")]
 
 

@@ -46,12 +46,12 @@ RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 TWO = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=2)
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
+def make_channels(*features: Feature) -> ChannelInstances:
     kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     return ChannelInstances({"fake": kind})
 
 
-REACH = reach_of(Feature.EDIT)
+CHANNELS = make_channels(Feature.EDIT)
 
 
 @pytest.fixture
@@ -78,12 +78,12 @@ def ask_call(db: Db, session_id: str, rules: AskingRules = RULES, **given: objec
         "rule": "send",
         **given,
     }
-    return ask(db, REACH, rules, NewRequest(**values), NOON).request  # type: ignore[arg-type]
+    return ask(db, CHANNELS, rules, NewRequest(**values), NOON).request  # type: ignore[arg-type]
 
 
 def ask_sender(db: Db, name: str = EVE, rules: AskingRules = RULES) -> Request:
     new = NewRequest(kind=RequestKind.SENDER, name=name, folder="acme", input={"from": name})
-    return ask(db, REACH, rules, new, NOON).request
+    return ask(db, CHANNELS, rules, new, NOON).request
 
 
 def answer(db: Db, text: str, *features: Feature, sender: str = ADA, reply: bool = False) -> GivenAnswer | None:
@@ -96,7 +96,7 @@ def answer(db: Db, text: str, *features: Feature, sender: str = ADA, reply: bool
         answers=cards[0].message_id if reply else None,
         command=text.split()[0] if text.startswith("/") else "",
     )
-    return read_answer(db, reach_of(*features), said, cards, NOON + 5 * SECOND)
+    return read_answer(db, make_channels(*features), said, cards, NOON + 5 * SECOND)
 
 
 def say_as_agent(db: Db, text: str) -> None:
@@ -117,7 +117,7 @@ def receive(
         **given,
     }
     arrival = make_arrival("fake", Inbound(**values), IntakeLimits(), NOON, 0)  # type: ignore[arg-type]
-    return accept(db, REACH, arrival, NOON, skip_recording, asking=RULES)
+    return accept(db, CHANNELS, arrival, NOON, skip_recording, asking=RULES)
 
 
 # Words.
@@ -170,7 +170,7 @@ def test_an_admin_whom_the_access_list_shuts_out_decides_nothing(db: Db, session
     request = ask_call(db, session_id)
     row = AclRow(id=0, principal=ADA, action="interact", scope="acme", effect=AclEffect.DENY)
     acl.put(db, row, NOON)
-    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
+    assert not decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON).decided
 
 
 def test_what_root_asks_is_decided_by_owners_alone(db: Db, session_id: str) -> None:
@@ -178,30 +178,30 @@ def test_what_root_asks_is_decided_by_owners_alone(db: Db, session_id: str) -> N
     groups.add(db, "root", "Root", "scripted", NOON)
     above = sessions.find_or_add(db, SessionMode.PER_THREAD, "root", "fake", ROOM, "", NOON).id
     request = ask_call(db, above, folder="root")
-    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
-    assert decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON).decided
+    assert not decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON).decided
+    assert decide(db, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON).decided
 
 
 def test_who_lost_the_right_since_does_not_count_among_those_who_agree(db: Db, session_id: str) -> None:
     request = ask_call(db, session_id, TWO)
-    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
+    assert not decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON).decided
     db.run("DELETE FROM user_roles WHERE user_id = ?", (ADA,))
-    assert not decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON).decided
+    assert not decide(db, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON).decided
 
 
 def test_where_several_must_agree_one_of_them_does_not_make_it_last(db: Db, session_id: str) -> None:
     for request in (ask_call(db, session_id, TWO), ask_sender(db, rules=TWO)):
         assert [each for each in list_choices(request) if each.state is RequestState.ALLOWED] == [ALLOW_ONCE]
-        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON)
+        decide(db, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON)
         with pytest.raises(Invalid, match="lasts"):
-            decide(db, REACH, request.id, ALLOW_ALWAYS, BOB, NOON)
+            decide(db, CHANNELS, request.id, ALLOW_ALWAYS, BOB, NOON)
     assert acl.list_rules(db) == [] and users.get_roles(db, EVE).member_of == ()
 
 
 @pytest.mark.parametrize("by", [ADA, BOB, "operator"])
 def test_whoever_blocks_somebody_the_row_counts(db: Db, session_id: str, by: str) -> None:
     request = ask_sender(db)
-    assert decide(db, REACH, request.id, BLOCK, by, NOON).decided
+    assert decide(db, CHANNELS, request.id, BLOCK, by, NOON).decided
     valid = list_valid_rows(acl.list_rows(db), acl.list_members(db))
     assert [(row.principal, row.effect) for row in valid] == [(EVE, AclEffect.DENY)]
 
@@ -219,7 +219,7 @@ def test_nobody_is_asked_about_a_sender_whose_id_is_a_pattern(db: Db, session_id
     )
     message_id = messages.accept(db, new, NOON)
     assert message_id is not None
-    assert unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is None
+    assert unknown_senders.hold(db, CHANNELS, RULES, message_id, new, "acme", "guest", NOON) is None
 
 
 # Floods.
@@ -252,14 +252,14 @@ def test_so_many_strangers_are_asked_about_and_no_more(db: Db, session_id: str) 
         )
         message_id = messages.accept(db, new, NOON)
         assert message_id is not None
-        held += unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is not None
+        held += unknown_senders.hold(db, CHANNELS, RULES, message_id, new, "acme", "guest", NOON) is not None
     assert held == unknown_senders.MOST_ASKED
     more = NewMessage(
         instance="fake", address=ROOM, direction=Direction.IN, sender="fake:user/0", text="2", at=NOON, platform_id="x"
     )
     message_id = messages.accept(db, more, NOON)
     assert message_id is not None
-    assert unknown_senders.hold(db, REACH, RULES, message_id, more, "acme", "guest", NOON) is not None
+    assert unknown_senders.hold(db, CHANNELS, RULES, message_id, more, "acme", "guest", NOON) is not None
 
 
 def test_the_files_of_a_stranger_who_waits_are_bounded(db: Db, session_id: str) -> None:
@@ -279,7 +279,7 @@ def test_the_files_of_a_stranger_who_waits_are_bounded(db: Db, session_id: str) 
         )
         message_id = messages.accept(db, new, NOON)
         assert message_id is not None
-        held.append(unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is not None)
+        held.append(unknown_senders.hold(db, CHANNELS, RULES, message_id, new, "acme", "guest", NOON) is not None)
     assert held == [True, True, False, True]
 
 
@@ -289,7 +289,7 @@ def test_a_new_group_of_the_same_name_is_not_asked_about_who_wrote_to_the_old_on
     )
     message_id = messages.accept(db, new, NOON)
     assert message_id is not None
-    asked = unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON)
+    asked = unknown_senders.hold(db, CHANNELS, RULES, message_id, new, "acme", "guest", NOON)
     assert asked is not None
     unknown_senders.withdraw_for_group(db, "acme", NOON)
     ended = requests.get(db, asked.request.id)
@@ -323,20 +323,20 @@ def test_what_is_asked_again_after_it_was_withdrawn_is_shown_again(db: Db, sessi
 def test_what_was_asked_about_a_sender_ends_with_the_group(db: Db, session_id: str) -> None:
     request = ask_sender(db)
     groups.remove(db, "acme")
-    late = decide(db, REACH, request.id, ALLOW_ALWAYS, BOB, NOON)
+    late = decide(db, CHANNELS, request.id, ALLOW_ALWAYS, BOB, NOON)
     assert not late.decided and late.request.state is RequestState.WITHDRAWN
 
 
 def test_what_a_session_asked_ends_with_it(db: Db, session_id: str) -> None:
     request = ask_call(db, session_id)
     sessions.close(db, session_id, NOON)
-    late = decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON)
+    late = decide(db, CHANNELS, request.id, ALLOW_ONCE, BOB, NOON)
     assert not late.decided and late.request.state is RequestState.WITHDRAWN
 
 
 def test_an_answer_for_the_conversation_ends_when_that_is_cleared(db: Db, session_id: str) -> None:
     request = ask_call(db, session_id, about="send fake:room/1")
-    decide(db, REACH, request.id, ALLOW_SESSION, ADA, NOON)
+    decide(db, CHANNELS, request.id, ALLOW_SESSION, ADA, NOON)
     assert requests.find_lasting(db, session_id, "send fake:room/1") is not None
     sessions.remove_conversations(db, session_id, 1)
     assert requests.find_lasting(db, session_id, "send fake:room/1") is None
@@ -371,8 +371,8 @@ def test_a_click_on_the_card_from_another_room_does_nothing(db: Db, session_id: 
 
 def test_what_was_decided_goes_with_the_messages_of_its_time(db: Db, session_id: str) -> None:
     old, lasting, waiting = ask_sender(db), ask_call(db, session_id, name="2", about="x"), ask_call(db, session_id)
-    decide(db, REACH, old.id, ALLOW_ONCE, ADA, NOON)
-    decide(db, REACH, lasting.id, ALLOW_SESSION, ADA, NOON)
+    decide(db, CHANNELS, old.id, ALLOW_ONCE, ADA, NOON)
+    decide(db, CHANNELS, lasting.id, ALLOW_SESSION, ADA, NOON)
     requests.record_notified(db, lasting.id, NOON)
     assert retention.remove_requests(db, "", NOON, 10).removed == 0
     done = retention.remove_requests(db, "", NOON + 1, 10)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.flow.requests.killed_writes import write_or_end
-from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH, new_call, told
+from tests.flow.requests.test_asking_and_deciding import ADA, BOB, CHANNELS, EVE, NOON, new_call, told
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Refused
@@ -40,7 +40,9 @@ class Gateway:
     async def ask(self) -> None:
         self.asked += 1
         name, text = f"call {self.chance.randrange(8)}", f"text {self.chance.randrange(3)}"
-        await self._write(lambda db: ask(db, REACH, RULES, new_call(self.session_id, name=name, text=text), self.now))
+        await self._write(
+            lambda db: ask(db, CHANNELS, RULES, new_call(self.session_id, name=name, text=text), self.now)
+        )
 
     async def answer(self) -> None:
         """Anybody presses anything, of any request there ever was, also one that was decided long ago."""
@@ -50,11 +52,11 @@ class Gateway:
             request = await self.store.read(requests.get, request_id)
             assert request is not None
             choice = self.chance.choice(list_choices(request))
-            await self._write(lambda db: decide(db, REACH, request_id, choice, by, self.now))
+            await self._write(lambda db: decide(db, CHANNELS, request_id, choice, by, self.now))
 
     async def pass_time(self) -> None:
         self.now += self.chance.choice((1, 30, 61, 300)) * SECOND
-        await self._write(lambda db: move_due(db, RULES, REACH, self.now))
+        await self._write(lambda db: move_due(db, RULES, CHANNELS, self.now))
 
     async def run(self) -> None:
         """As `HeldCalls`: the effect settles its request, then the agent is told. Killed in between, or not."""

@@ -4,7 +4,7 @@ on whose behalf the agent goes on."""
 import itertools
 
 import pytest
-from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RULES, add_people, hold_call
+from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, MAL, ROOM, RULES, add_people, hold_call
 
 from gatepost.access.senders import Rights
 from gatepost.core.clock import SECOND
@@ -44,7 +44,7 @@ def acme(db: Db) -> Db:
 
 def say(db: Db, text: str, sender: str) -> IntakeResult:
     given = Inbound(address=ROOM, platform_id=f"m{next(_numbers)}", sender=sender, sender_name="x", text=text)
-    return accept(db, REACH, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
+    return accept(db, CHANNELS, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
 
 
 def add_member(db: Db, person: str) -> None:
@@ -86,7 +86,7 @@ def put_question(db: Db, turn_id: str) -> Request:
         address=ROOM,
         input={"question": "Which?"},
     )
-    return ask(db, REACH, RULES, new, NOON).request
+    return ask(db, CHANNELS, RULES, new, NOON).request
 
 
 def start_turn(db: Db, turn_id: str) -> None:
@@ -113,7 +113,7 @@ def test_who_asked_for_the_call_pays_for_the_turn_that_is_told_of_it(acme: Db) -
     say(acme, "go", EVE)
     start_turn(acme, "t")
     assert costs.find_payer(acme, "t") == EVE
-    decide(acme, REACH, hold_call(acme).id, DENY, ADA, NOON + 1)
+    decide(acme, CHANNELS, hold_call(acme).id, DENY, ADA, NOON + 1)
     start_turn(acme, "t2")
     assert costs.find_payer(acme, "t2") == EVE and list_people(acme, "t2") == [EVE]
     assert costs.find_asker(acme, "t2") == ""  # nobody's personal secrets
@@ -124,7 +124,7 @@ def test_who_answered_is_behind_the_turn_that_hears_it_and_who_asked_pays(acme: 
     add_member(acme, MAL)
     say(acme, "go", EVE)
     start_turn(acme, "t")
-    done = answer_question(acme, REACH, put_question(acme, "t").id, 0, "that one", MAL, NOON + 1, ("fake", ROOM))
+    done = answer_question(acme, CHANNELS, put_question(acme, "t").id, 0, "that one", MAL, NOON + 1, ("fake", ROOM))
     assert done.decided and notify_agent(acme, done.request, {}, NOON + 1)
     start_turn(acme, "t2")
     assert list_people(acme, "t2") == [EVE, MAL] and costs.find_payer(acme, "t2") == EVE
@@ -134,7 +134,7 @@ def test_what_was_asked_between_two_turns_is_told_on_behalf_of_the_last_one(acme
     add_member(acme, EVE)
     say(acme, "go", EVE)
     start_turn(acme, "t")
-    ended = expire(acme, REACH, put_question(acme, ""), NOON + 1).request
+    ended = expire(acme, CHANNELS, put_question(acme, ""), NOON + 1).request
     assert notify_agent(acme, ended, {}, NOON + 1)
     start_turn(acme, "t2")
     assert list_people(acme, "t2") == [EVE]
@@ -148,7 +148,7 @@ def test_who_was_blocked_while_her_message_waited_is_not_let_in_by_an_allow(acme
     say(acme, "let me in", EVE)
     request = get_waiting(acme)
     block(acme, EVE)
-    assert not decide(acme, REACH, request.id, choice, ADA, NOON + 1).decided
+    assert not decide(acme, CHANNELS, request.id, choice, ADA, NOON + 1).decided
     assert [each[:2] for each in list_session_messages(acme, EVE)] == [("let me in", "refused")]
     assert get_state(acme, request) is RequestState.WITHDRAWN and not users.get_roles(acme, EVE).member_of
 
@@ -156,7 +156,7 @@ def test_who_was_blocked_while_her_message_waited_is_not_let_in_by_an_allow(acme
 @pytest.mark.parametrize(("choice", "rights"), [(ALLOW_ONCE, "guest"), (ALLOW_ALWAYS, "member")])
 def test_who_is_let_in_is_heard_by_the_rights_that_she_has_then(acme: Db, choice: AnswerChoice, rights: Rights) -> None:
     say(acme, "one", EVE)
-    assert decide(acme, REACH, get_waiting(acme).id, choice, ADA, NOON + 1).decided
+    assert decide(acme, CHANNELS, get_waiting(acme).id, choice, ADA, NOON + 1).decided
     assert list_session_messages(acme, EVE) == [("one", "queued", rights)]
 
 
@@ -164,7 +164,7 @@ def test_block_on_a_card_of_an_identity_that_was_paired_meanwhile_does_not_shut_
     say(acme, "one", EVE)
     request = get_waiting(acme)
     assert say(acme, pairing.issue_code(acme, ADA, "operator", NOON), EVE).receipt.reason == "paired"
-    decide(acme, REACH, request.id, BLOCK, BOB, NOON + 1)
+    decide(acme, CHANNELS, request.id, BLOCK, BOB, NOON + 1)
     assert sender_rights.find_rights(acme, ADA, "acme") == "admin"
 
 
@@ -173,7 +173,7 @@ def test_an_admin_cannot_block_an_admin_by_a_card(acme: Db) -> None:
     request = get_waiting(acme)
     users.add(acme, EVE, "", NOON)
     users.add_role(acme, EVE, UserRole.ADMIN, "", "operator", NOON)
-    late = decide(acme, REACH, request.id, BLOCK, ADA, NOON + 1)
+    late = decide(acme, CHANNELS, request.id, BLOCK, ADA, NOON + 1)
     assert not late.decided and get_state(acme, request) is RequestState.WITHDRAWN
     assert sender_rights.find_rights(acme, EVE, "acme") == "admin"
     assert list_session_messages(acme, EVE) == [("one", "queued", "admin")] and len(late.wake) == 1
@@ -186,9 +186,9 @@ def test_a_member_loses_nothing_when_the_old_card_is_denied_or_nobody_decides(ac
     request = get_waiting(acme)
     add_member(acme, EVE)
     if how == "denied":
-        decide(acme, REACH, request.id, DENY, ADA, NOON + 1)
+        decide(acme, CHANNELS, request.id, DENY, ADA, NOON + 1)
     else:
-        move_due(acme, RULES, REACH, NOON + 600 * SECOND)
+        move_due(acme, RULES, CHANNELS, NOON + 600 * SECOND)
     assert list_session_messages(acme, EVE) == [("one", "queued", "member")]
     assert get_state(acme, request) is RequestState.WITHDRAWN
 
@@ -198,19 +198,19 @@ def test_a_member_loses_nothing_when_the_old_card_is_denied_or_nobody_decides(ac
 
 def test_whoever_runs_the_gateway_and_the_owner_in_a_chat_have_one_vote(acme: Db) -> None:
     request = hold_call(acme, quorum=2)
-    decide(acme, REACH, request.id, ALLOW_ONCE, OPERATOR, NOON + 1)
-    second = decide(acme, REACH, request.id, ALLOW_ONCE, OWNER, NOON + 2)
+    decide(acme, CHANNELS, request.id, ALLOW_ONCE, OPERATOR, NOON + 1)
+    second = decide(acme, CHANNELS, request.id, ALLOW_ONCE, OWNER, NOON + 2)
     assert not second.decided and "1 of 2" in second.said
-    assert decide(acme, REACH, request.id, ALLOW_ONCE, ADA, NOON + 3).decided
+    assert decide(acme, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 3).decided
 
 
 def test_a_vote_for_what_was_withdrawn_does_not_count_when_it_is_asked_again(acme: Db) -> None:
     request = hold_call(acme, quorum=2)
-    decide(acme, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+    decide(acme, CHANNELS, request.id, ALLOW_ONCE, ADA, NOON + 1)
     requests.withdraw(acme, request.id, "something else was asked in its place", NOON + 2)
     again = hold_call(acme, quorum=2)
     assert again.id == request.id and again.state is RequestState.PENDING
-    assert not decide(acme, REACH, again.id, ALLOW_ONCE, BOB, NOON + 3).decided
+    assert not decide(acme, CHANNELS, again.id, ALLOW_ONCE, BOB, NOON + 3).decided
 
 
 # Who is asked.
@@ -221,7 +221,7 @@ def test_who_can_be_reached_later_is_asked(acme: Db) -> None:
         direct_rooms.remove(acme, person)
     request = hold_call(acme)
     direct_rooms.add(acme, ADA, "fake", "fake:direct/ada", NOON + 1)
-    move_due(acme, RULES, REACH, NOON + 300 * SECOND)
+    move_due(acme, RULES, CHANNELS, NOON + 300 * SECOND)
     assert [card.person for card in request_cards.list_for_request(acme, request.id)] == [ADA]
 
 
@@ -230,7 +230,7 @@ def test_who_waits_for_nobody_is_not_looked_at_without_a_pause(acme: Db) -> None
         direct_rooms.remove(acme, person)
     rules = AskingRules(escalate=0, expire=600 * SECOND, quorum=1)
     hold_call(acme)
-    move_due(acme, rules, REACH, NOON + 60 * SECOND)
+    move_due(acme, rules, CHANNELS, NOON + 60 * SECOND)
     due = waiting_requests.get_next_due(acme)
     assert due is not None and due >= NOON + 120 * SECOND
 

@@ -37,8 +37,8 @@ from gatepost_testing.counting import CountingDb
 ADA, EVE, MAL = "fake:user/ada", "fake:user/eve", "fake:user/mal"
 ROOM = "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
-REACH_KIND = ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset())
-REACH = ChannelInstances({"fake": REACH_KIND})
+KIND = ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset())
+CHANNELS = ChannelInstances({"fake": KIND})
 _ids = itertools.count(1)
 
 
@@ -65,11 +65,11 @@ def acme(unrouted: Db) -> Db:
 
 
 def say(
-    db: Db, text: str, sender: str, rules: RuleCache | None = None, reach: ChannelInstances = REACH, **more: Any
+    db: Db, text: str, sender: str, rules: RuleCache | None = None, channels: ChannelInstances = CHANNELS, **more: Any
 ) -> IntakeResult:
     told = {"address": ROOM, "sender": sender, "text": text, "verb": Verb.MENTION, **more}
     given = Inbound(platform_id=f"m{next(_ids)}", **told)
-    return accept(db, reach, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, rules=rules, asking=RULES)
+    return accept(db, channels, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, rules=rules, asking=RULES)
 
 
 def list_states(db: Db, sender: str) -> dict[str, str]:
@@ -120,11 +120,11 @@ def test_what_is_held_for_a_room_goes_first_when_the_operator_adds_a_route(unrou
 
 def test_a_direct_chat_is_known_as_such_when_what_was_held_there_goes_on(acme: Db) -> None:
     direct: dict[str, Any] = {"address": "fake:direct/eve", "direct": True, "room_name": "Eve"}
-    reach = ChannelInstances({"fake": replace(REACH_KIND, policy=RoomPolicy.REQUEST_APPROVAL)})
-    say(acme, "one", EVE, reach=reach, **direct)
+    channels = ChannelInstances({"fake": replace(KIND, policy=RoomPolicy.REQUEST_APPROVAL)})
+    say(acme, "one", EVE, channels=channels, **direct)
     assert list_states(acme, EVE) == {"one": "held"} and rooms.get(acme, "fake", "fake:direct/eve") is None
     let_in(acme)
-    say(acme, "two", EVE, reach=reach, **direct)
+    say(acme, "two", EVE, channels=channels, **direct)
     assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
     room = rooms.get(acme, "fake", "fake:direct/eve")
     assert room is not None and (room.name, room.direct) == ("Eve", True)
@@ -137,7 +137,7 @@ def test_a_stranger_in_a_room_that_got_a_route_goes_on_waiting(unrouted: Db) -> 
     add_route(unrouted)
     say(unrouted, "two", EVE)
     assert list_states(unrouted, MAL) == {"one": "held"} and list_states(unrouted, EVE)["one"] == "queued"
-    move_due(unrouted, RULES, REACH, NOON + 700 * SECOND)
+    move_due(unrouted, RULES, CHANNELS, NOON + 700 * SECOND)
     assert list_states(unrouted, MAL) == {"one": "refused"}
 
 
@@ -146,15 +146,15 @@ def test_a_member_loses_nothing_when_the_old_card_ends(acme: Db, end: str) -> No
     say(acme, "one", EVE)
     let_in(acme)
     if end == "denied":
-        assert decide(acme, REACH, get_pending(acme).id, DENY, ADA, NOON + 1).wake
+        assert decide(acme, CHANNELS, get_pending(acme).id, DENY, ADA, NOON + 1).wake
     else:
-        assert move_due(acme, RULES, REACH, NOON + 700 * SECOND).sessions
+        assert move_due(acme, RULES, CHANNELS, NOON + 700 * SECOND).sessions
     assert list_states(acme, EVE) == {"one": "queued"}
 
 
 def test_who_is_blocked_by_the_old_card_is_not_heard(acme: Db) -> None:
     say(acme, "one", EVE)
-    decide(acme, REACH, get_pending(acme).id, BLOCK, ADA, NOON + 1)
+    decide(acme, CHANNELS, get_pending(acme).id, BLOCK, ADA, NOON + 1)
     assert list_states(acme, EVE) == {"one": "refused"}
 
 
@@ -180,7 +180,7 @@ def gate(db: Db, ttl_s: int | None = None) -> None:
         routes.add(db, new)
 
 
-ENGAGING = ChannelInstances({"fake": REACH_KIND}, engages_s=600)
+ENGAGING = ChannelInstances({"fake": KIND}, engages_s=600)
 LATER = NOON + 60 * SECOND
 
 
@@ -211,9 +211,9 @@ def test_what_is_released_again_and_again_engages_once(unrouted: Db) -> None:
 
 def test_a_mention_that_is_let_in_by_a_later_message_engages_too(unrouted: Db) -> None:
     gate(unrouted)
-    say(unrouted, "one", EVE, reach=ENGAGING)
+    say(unrouted, "one", EVE, channels=ENGAGING)
     let_in(unrouted)
-    say(unrouted, "two", EVE, reach=ENGAGING, thread="T")
+    say(unrouted, "two", EVE, channels=ENGAGING, thread="T")
     assert list_engaged(unrouted) == [("acme", NOON + 600 * SECOND)]
 
 
@@ -237,7 +237,7 @@ def test_a_child_that_a_stranger_names_gets_it_once_she_is_let_in(unrouted: Db) 
 
 def test_what_a_stranger_said_while_the_group_was_engaged_is_not_lost_when_that_is_over(unrouted: Db) -> None:
     gate(unrouted)
-    say(unrouted, "hello", ADA, reach=ENGAGING)
+    say(unrouted, "hello", ADA, channels=ENGAGING)
     assert say(unrouted, "one", EVE, verb=Verb.MESSAGE).receipt.state == "held"
     decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ONCE, ADA, NOON + 601 * SECOND)
     assert list_states(unrouted, EVE) == {"one": "queued"}

@@ -32,7 +32,7 @@ HOLDERS = {
 }
 
 
-def make_reach() -> ChannelInstances:
+def make_channels() -> ChannelInstances:
     def make(name: str) -> ChannelKind:
         return ChannelKind(name=name, make=lambda deps: pytest.fail("not made"), features=frozenset())
 
@@ -64,7 +64,7 @@ def request_skill(db: Db, reached: tuple[str, ...]) -> Request:
         instance="fake",
         rights="member",
     )
-    return ask(db, make_reach(), RULES, new, NOON).request
+    return ask(db, make_channels(), RULES, new, NOON).request
 
 
 def list_asked(db: Db, request: Request) -> list[tuple[str, str]]:
@@ -77,7 +77,7 @@ def test_nanoclaw_41_the_nearest_who_can_be_reached_is_asked_on_the_platform_of_
     request = request_skill(db, order)
     assert list_asked(db, request) == [(order[0], "fake")]
     for minute in range(1, len(order)):
-        move_due(db, RULES, make_reach(), NOON + minute * MINUTE + SECOND * minute)
+        move_due(db, RULES, make_channels(), NOON + minute * MINUTE + SECOND * minute)
     assert list_asked(db, request) == [(person, "fake") for person in order]
 
 
@@ -122,7 +122,7 @@ def ask_for(db: Db, person: str, instance: str, address: str) -> list[tuple[str,
         address=address,
         rights="owner",
     )
-    request = ask(db, make_reach(), RULES, new, NOON).request
+    request = ask(db, make_channels(), RULES, new, NOON).request
     cards = request_cards.list_for_request(db, request.id)
     return [(card.person, card.instance, card.address) for card in cards]
 

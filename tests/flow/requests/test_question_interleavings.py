@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.flow.requests.killed_writes import write_or_end
-from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH, told
+from tests.flow.requests.test_asking_and_deciding import ADA, BOB, CHANNELS, EVE, NOON, told
 from tests.flow.requests.test_interleavings import RULES, STEPS, settle_people
 
 from gatepost.core.event_bus import EventBus
@@ -59,7 +59,7 @@ class AskingAgent:
 
     async def ask(self) -> None:
         new = new_question(self.session_id, f"question {self.chance.randrange(8)}", self.chance.choice((1, 2)))
-        await self._write(lambda db: ask(db, REACH, RULES, new, self.clock.now()))
+        await self._write(lambda db: ask(db, CHANNELS, RULES, new, self.clock.now()))
 
     async def answer(self) -> None:
         """Anybody answers any question there ever was."""
@@ -69,10 +69,10 @@ class AskingAgent:
         request, part, by = self.chance.choice(known), self.chance.randrange(2), self.chance.choice((ADA, BOB, EVE))
         text, now = f"answer {self.chance.randrange(100)}", self.clock.now()
         if self.chance.random() < 0.15:
-            await self._write(lambda db: decide(db, REACH, request.id, DENY, by, now))
+            await self._write(lambda db: decide(db, CHANNELS, request.id, DENY, by, now))
             return
         given = await self._write(
-            lambda db: answer_question(db, REACH, request.id, part, text, by, now, ("fake", ROOM))
+            lambda db: answer_question(db, CHANNELS, request.id, part, text, by, now, ("fake", ROOM))
         )
         if given is not None and (given.decided or given.kept):
             key = ("Drink", "Name")[part]
@@ -81,7 +81,7 @@ class AskingAgent:
 
     async def pass_time(self) -> None:
         self.clock.advance(self.chance.choice((1, 30, 61, 300)))
-        await self._write(lambda db: move_due(db, RULES, REACH, self.clock.now()))
+        await self._write(lambda db: move_due(db, RULES, CHANNELS, self.clock.now()))
 
     async def return_answer(self) -> None:
         """The call that waits has the answer, and says so in the transaction after which it returns."""
@@ -94,7 +94,7 @@ class AskingAgent:
 
     async def notify(self) -> None:
         """After a start: nothing is remembered of calls that waited."""
-        questions = AgentQuestions(self.store, self.clock, Config(), EventBus(), REACH)
+        questions = AgentQuestions(self.store, self.clock, Config(), EventBus(), CHANNELS)
         await questions.notify_answered()
 
     async def _write(self, fn: Callable[[Db], Any]) -> Any:

@@ -48,7 +48,7 @@ WITH = {"question": "With?", "options": ["Milk", "Sugar", "Cake"], "multiSelect"
 NAME = {"question": "Who?"}
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
+def make_channels(*features: Feature) -> ChannelInstances:
     kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     return ChannelInstances({"fake": kind})
 
@@ -69,7 +69,7 @@ def put(db: Db, *questions: object, **more: object) -> Request:
         address=ROOM,
         input={"questions": list(questions)},
     )
-    return ask(db, reach_of(), RULES, new, NOON).request
+    return ask(db, make_channels(), RULES, new, NOON).request
 
 
 def say(
@@ -86,7 +86,7 @@ def say(
         command=command,
         answers=cards[0].message_id if reply else None,
     )
-    return read_answer(db, reach_of(*features), said, cards, NOON + 1)
+    return read_answer(db, make_channels(*features), said, cards, NOON + 1)
 
 
 def state_of(db: Db, request: Request) -> RequestState:
@@ -218,7 +218,7 @@ def test_rights_are_those_of_the_moment(db: Db) -> None:
 
 def click(db: Db, card: RequestCard, number: str, sender: str, text: str = "") -> GivenAnswer | None:
     said = PersonMessage(instance="fake", address=ROOM, sender=sender, text=text, click=f"{card.token}:{number}")
-    return read_answer(db, reach_of(Feature.CARDS), said, (card,), NOON + 1)
+    return read_answer(db, make_channels(Feature.CARDS), said, (card,), NOON + 1)
 
 
 def count_statements(db: Db, rules: RuleCache, number: int) -> int:
@@ -226,7 +226,7 @@ def count_statements(db: Db, rules: RuleCache, number: int) -> int:
     inbound = Inbound(address="fake:room/2", platform_id=f"m{number}", sender=ADA, text="1")
     counting = CountingDb(db)
     result = accept(
-        counting, reach_of(), make_arrival("fake", inbound, IntakeLimits(), NOON, 0), NOON + number, rules=rules
+        counting, make_channels(), make_arrival("fake", inbound, IntakeLimits(), NOON, 0), NOON + number, rules=rules
     )
     assert result.receipt.state == "queued"
     return counting.statements
@@ -255,7 +255,7 @@ def test_a_button_of_an_answered_question_answers_no_other(db: Db) -> None:
 def test_defaults_count_only_if_every_question_has_an_answer_then(db: Db) -> None:
     request = put(db, {**DRINK, "default": "Tea"}, NAME)
     assert fill_defaults(request) == ({"Drink": "Tea"}, False)
-    move_due(db, RULES, reach_of(), NOON + 601 * SECOND)
+    move_due(db, RULES, make_channels(), NOON + 601 * SECOND)
     ended = requests.get(db, request.id)
     assert ended is not None and (ended.state, ended.answer) == (RequestState.EXPIRED, {"answers": {}})
     assert request_cards.list_open_in_room(db, "fake", ROOM) == ()
@@ -265,10 +265,10 @@ def test_defaults_count_only_if_every_question_has_an_answer_then(db: Db) -> Non
 def test_a_question_expires_whoever_asks_it(db: Db, asker: RequestAsker) -> None:
     longest, request = 600, put(db, DRINK, asker=asker, expires_at=NOON + 9999 * SECOND)
     assert (request.expires_at, request.quorum) == (NOON + longest * SECOND, 1)
-    move_due(db, RULES, reach_of(), NOON + (longest - 1) * SECOND)
+    move_due(db, RULES, make_channels(), NOON + (longest - 1) * SECOND)
     assert state_of(db, request) is RequestState.PENDING
     assert len(request_cards.list_for_request(db, request.id)) == 1  # nobody else is asked meanwhile
-    move_due(db, RULES, reach_of(), NOON + longest * SECOND)
+    move_due(db, RULES, make_channels(), NOON + longest * SECOND)
     assert state_of(db, request) is RequestState.EXPIRED
 
 
@@ -293,17 +293,17 @@ def test_a_sweep_finds_no_question_that_waits_for_ever(db: Db, seed: int) -> Non
         request = chance.choice(known)
         step = chance.randrange(6)
         if step < 3:
-            answer_question(db, reach_of(), request.id, chance.randrange(4), "x", chance.choice((ADA, EVE)), now)
+            answer_question(db, make_channels(), request.id, chance.randrange(4), "x", chance.choice((ADA, EVE)), now)
         elif step == 3:
             requests.withdraw_for_turn(db, request.session_id or "", request.turn_id, "it ended", now)
         elif step == 4:
             requests.withdraw_calls(db, request.turn_id, "it was stopped", now)
         else:
-            move_due(db, RULES, reach_of(), now)
+            move_due(db, RULES, make_channels(), now)
     assert all(
         each.next_at is not None and each.next_at <= NOON + 600 * SECOND for each in waiting_requests.list_pending(db)
     )
-    while move_due(db, RULES, reach_of(), NOON + 600 * SECOND).more:
+    while move_due(db, RULES, make_channels(), NOON + 600 * SECOND).more:
         pass
     assert waiting_requests.list_pending(db) == [] and waiting_requests.get_next_due(db) is None
     assert not request_cards.has_open(db)

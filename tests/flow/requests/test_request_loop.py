@@ -38,7 +38,7 @@ from gatepost_testing.clock import NOON, FixedClock
 from gatepost_testing.waiting import PATIENCE_S
 
 from .acme_people import ADA, BOB, KIND, RULES, add_people, hold_call
-from .acme_people import REACH as PEOPLE
+from .acme_people import CHANNELS as PEOPLE
 
 
 class Answer(Struct):
@@ -74,7 +74,7 @@ class NoProviders:
         pytest.fail("no provider asks")
 
 
-REACH = ChannelInstances({})
+CHANNELS = ChannelInstances({})
 UNEDITED = ChannelInstances({"fake": replace(KIND, features=frozenset())})
 
 
@@ -88,7 +88,7 @@ def prepare(db: Db) -> list[str]:
                 kind=RequestKind.CALL, name=str(number), folder="acme", session_id=session_id, tool="send", input={}
             )
             request, _ = requests.add(db, new, NOON)
-            decide(db, REACH, request.id, ALLOW_ONCE, "operator", NOON)
+            decide(db, CHANNELS, request.id, ALLOW_ONCE, "operator", NOON)
         found.append(session_id)
     return found
 
@@ -96,10 +96,10 @@ def prepare(db: Db) -> list[str]:
 async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteStore) -> None:
     slow, other = await store.write(prepare)
     clock, events, gate = FixedClock(), EventBus(), SlowGate(slow)
-    calls = HeldCalls(store, clock, Config(), events, REACH)
-    questions = AgentQuestions(store, clock, Config(), events, REACH)
+    calls = HeldCalls(store, clock, Config(), events, CHANNELS)
+    questions = AgentQuestions(store, clock, Config(), events, CHANNELS)
     answers = ProviderAnswers(store, clock, events, NoProviders())
-    loop = RequestLoop(store, clock, Config(), events, REACH, calls, gate, answers, questions)
+    loop = RequestLoop(store, clock, Config(), events, CHANNELS, calls, gate, answers, questions)
     woken, twice = list[str](), asyncio.Event()
 
     def wake(session_id: str) -> None:
@@ -136,23 +136,23 @@ INTERNALS = "send: fake:room/1 refused {'text': 'original'} (p-1m7pa9psfk9spmcz8
 AWAY = Answer(INTERNALS, failed=True, outcome="It failed: the room is away.")
 
 
-async def run_allowed(store: SqliteStore, reach: ChannelInstances, answer: Answer, by: str) -> list[tuple[str, str]]:
+async def run_allowed(store: SqliteStore, channels: ChannelInstances, answer: Answer, by: str) -> list[tuple[str, str]]:
     """Have somebody allow a call that Ada was asked about, and run it. What people read since: the room, the text."""
 
     def allow(db: Db) -> int:
         add_people(db)
         request = hold_call(db)
-        decide(db, reach, request.id, ALLOW_ONCE, by, NOON)
+        decide(db, channels, request.id, ALLOW_ONCE, by, NOON)
         return max(each.id for each in outbox.OUTBOX.list(db, ""))
 
     before = await store.write(allow)
-    events, rung = EventBus(), list[tuple[str, str]]()
-    events.on_room(lambda *room: rung.append(room))
-    calls = HeldCalls(store, FixedClock(), Config(), events, reach)
+    events, woken = EventBus(), list[tuple[str, str]]()
+    events.on_room(lambda *room: woken.append(room))
+    calls = HeldCalls(store, FixedClock(), Config(), events, channels)
     async with asyncio.TaskGroup() as tasks:
         await calls.start_allowed(AnsweringGate(answer), tasks)
     said = await store.read(lambda db: outbox.OUTBOX.list(db, "WHERE id > ? ORDER BY id", before))
-    assert sorted(rung) == sorted({(each.instance, each.address) for each in said})
+    assert sorted(woken) == sorted({(each.instance, each.address) for each in said})
     assert not any(word in each.payload["text"].partition("Allowed")[2] for each in said for word in INTERNALS.split())
     return [(f"{each.op} {each.address}", each.payload["text"].splitlines()[-1]) for each in said]
 

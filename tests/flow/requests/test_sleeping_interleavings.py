@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.flow.requests.killed_writes import write_or_end
-from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH
+from tests.flow.requests.test_asking_and_deciding import ADA, BOB, CHANNELS, EVE, NOON
 from tests.flow.requests.test_interleavings import RULES, settle_people
 
 from gatepost.core.clock import MINUTE, SECOND
@@ -36,7 +36,7 @@ from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn, TurnState
 
 STEPS, WISHES = 120, 3
-CHAT = ChatAsking(REACH, RULES)
+CHAT = ChatAsking(CHANNELS, RULES)
 POLICY = TurnRetryPolicy()
 
 
@@ -153,11 +153,11 @@ class AskingAgent:
         if known:
             request, by = self.chance.choice(known), self.chance.choice((ADA, BOB, EVE))
             choice = self.chance.choice(list_choices(request))
-            await self._write(decide, REACH, request.id, choice, by, self.now)
+            await self._write(decide, CHANNELS, request.id, choice, by, self.now)
 
     async def pass_time(self) -> None:
         self.now += self.chance.choice((1, 30, 61, 300)) * SECOND
-        await self._write(move_due, RULES, REACH, self.now)
+        await self._write(move_due, RULES, CHANNELS, self.now)
 
     async def _find(self, turn: Turn, name: str) -> Request:
         found = [each for each in await self.store.read(list_every) if (each.turn_id, each.name) == (turn.id, name)]
@@ -214,13 +214,13 @@ async def test_the_next_person_is_asked_while_a_turn_sleeps_and_their_answer_wak
     await agent.ask()
     await agent.sleep()
     agent.now += RULES.escalate
-    await store.write(move_due, RULES, REACH, agent.now)
+    await store.write(move_due, RULES, CHANNELS, agent.now)
     (request,) = await store.read(waiting_requests.list_pending)
     cards = await store.read(request_cards.list_for_request, request.id)
     assert [card.person for card in cards] == [ADA, BOB]
     await agent.wake()
     assert agent.turn is None  # it sleeps on
-    decision = await store.write(decide, REACH, request.id, list_choices(request)[0], BOB, agent.now)
+    decision = await store.write(decide, CHANNELS, request.id, list_choices(request)[0], BOB, agent.now)
     assert decision.wake == (agent.session_id,)
     await agent.wake()
     await agent.ask()

@@ -26,7 +26,7 @@ ROOM = "fake:direct/ada"
 LATER = NOON + 10 * MINUTE
 
 
-def reach_of(*features: Feature, local: bool = False) -> ChannelInstances:
+def make_channels(*features: Feature, local: bool = False) -> ChannelInstances:
     kind = ChannelKind(
         name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features), always=local
     )
@@ -76,7 +76,7 @@ def say(
         message_id=message_id,
         said_at=said_at,
     )
-    return read_answer(db, reach_of(*features, local=local), said, cards, at)
+    return read_answer(db, make_channels(*features, local=local), said, cards, at)
 
 
 def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RESULT, op: Op = Op.SEND) -> OutboxEffect:

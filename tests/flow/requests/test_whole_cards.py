@@ -47,12 +47,12 @@ LONG = {f"note{number}": f"*harmless* {number} " * 70 for number in range(5)} | 
 PLACE = ("fake", "fake:direct/ada")
 
 
-def make_reach(kind: ChannelKind | None = None) -> ChannelInstances:
+def make_channels(kind: ChannelKind | None = None) -> ChannelInstances:
     usual = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
     return ChannelInstances({"fake": kind or usual, "other": usual})
 
 
-def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) -> Request:
+def hold(db: Db, channels: ChannelInstances, given: dict[str, Any], **more: Any) -> Request:
     session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON)
     new = NewRequest(
         kind=RequestKind.CALL,
@@ -65,7 +65,7 @@ def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) ->
         digest="d",
         **more,
     )
-    return ask(db, reach, RULES, new, NOON).request
+    return ask(db, channels, RULES, new, NOON).request
 
 
 def list_rows(db: Db, place: tuple[str, str] = PLACE) -> list[OutboxEffect]:
@@ -77,11 +77,11 @@ def get_card(row: OutboxEffect) -> dict[str, Any]:
     return card
 
 
-def settle(db: Db, reach: ChannelInstances, row: OutboxEffect, state: EffectState, at: int = NOON) -> None:
-    settle_effect(db, reach, SendOutcome(row, state, "too bad", platform_id=f"x{row.id}"), at)
+def settle(db: Db, channels: ChannelInstances, row: OutboxEffect, state: EffectState, at: int = NOON) -> None:
+    settle_effect(db, channels, SendOutcome(row, state, "too bad", platform_id=f"x{row.id}"), at)
 
 
-def answer(db: Db, reach: ChannelInstances, text: str = "", click: str = "", reply: int | None = None) -> str:
+def answer(db: Db, channels: ChannelInstances, text: str = "", click: str = "", reply: int | None = None) -> str:
     cards = request_cards.list_open_in_room(db, *PLACE)
     said = PersonMessage(
         instance=PLACE[0],
@@ -92,7 +92,7 @@ def answer(db: Db, reach: ChannelInstances, text: str = "", click: str = "", rep
         answers=reply,
         command=text.split()[0] if text.startswith("/") else "",
     )
-    given = read_answer(db, reach, said, cards, NOON + MINUTE)
+    given = read_answer(db, channels, said, cards, NOON + MINUTE)
     return given.reason if given is not None and not given.passes else ""
 
 
@@ -110,14 +110,14 @@ def test_all_of_a_long_call_is_shown_on_every_channel_or_it_can_only_be_denied(d
     """Five harmless arguments of a thousand characters, and then the one that matters."""
     kind = KINDS[name]
     add_people(db)
-    reach = make_reach(kind)
-    hold(db, reach, LONG)
+    channels = make_channels(kind)
+    hold(db, channels, LONG)
     *pages, card = list_rows(db)
     shown: list[str] = []
     for row in (*pages, card):
         if row is card and Feature.CARDS in kind.features:
             made_card = convert(get_card(row), Card)
-            assert reach.fits_card("fake", made_card)
+            assert channels.fits_card("fake", made_card)
             shown += [made_card.text, *(each.value for each in made_card.fields)]
             continue
         message = Outbound(key=row.key, op=Op(row.op), text=row.payload["text"])
@@ -160,50 +160,50 @@ def test_a_call_that_is_too_long_for_parts_can_only_be_denied_and_says_where_it_
     db: Db, given: dict[str, Any]
 ) -> None:
     add_people(db)
-    reach = make_reach(KINDS["discord"])
-    reach.get_page = lambda: "https://gate.example"
-    request = hold(db, reach, given)
+    channels = make_channels(KINDS["discord"])
+    channels.get_page = lambda: "https://gate.example"
+    request = hold(db, channels, given)
     (row,) = list_rows(db)
     card = get_card(row)
     assert [each["label"] for each in card["buttons"]] == ["Deny"]
     assert f"https://gate.example/dashboard/requests/{request.id}" in card["text"]
-    settle(db, reach, row, EffectState.SENT)
+    settle(db, channels, row, EffectState.SENT)
     (stored,) = request_cards.list_for_request(db, request.id)
     for text, click in (("yes", ""), ("", f"{stored.token}:0"), ("", f"{stored.token}:changed")):
-        assert not is_decided(answer(db, reach, text, click, stored.message_id if text else None))
-    assert not is_decided(answer(db, reach, f"/approve {request.id}"))
-    assert is_decided(answer(db, reach, click=card["buttons"][0]["id"]))
+        assert not is_decided(answer(db, channels, text, click, stored.message_id if text else None))
+    assert not is_decided(answer(db, channels, f"/approve {request.id}"))
+    assert is_decided(answer(db, channels, click=card["buttons"][0]["id"]))
     found = requests.get(db, request.id)
     assert found is not None and found.state is RequestState.DENIED
 
 
 def test_the_number_of_a_card_that_can_only_be_denied_denies(db: Db) -> None:
     add_people(db)
-    reach = make_reach()
-    request = hold(db, reach, {"text": "x" * (LONGEST_INPUT + 1)})
+    channels = make_channels()
+    request = hold(db, channels, {"text": "x" * (LONGEST_INPUT + 1)})
     (row,) = list_rows(db)
     assert "1. Deny" in row.payload["text"]
-    settle(db, reach, row, EffectState.SENT)
-    assert is_decided(answer(db, reach, "1"))
+    settle(db, channels, row, EffectState.SENT)
+    assert is_decided(answer(db, channels, "1"))
     found = requests.get(db, request.id)
     assert found is not None and found.state is RequestState.DENIED
 
 
 def test_what_is_kept_in_part_can_be_allowed_nowhere(db: Db) -> None:
     add_people(db)
-    reach = make_reach()
-    request = hold(db, reach, {"excerpt": "x"}, cut=True)
+    channels = make_channels()
+    request = hold(db, channels, {"excerpt": "x"}, cut=True)
     (row,) = list_rows(db)
     assert [each["label"] for each in get_card(row)["buttons"]] == ["Deny"]
-    assert not decide(db, reach, request.id, ALLOW_ONCE, "operator", NOON).decided
-    assert decide(db, reach, request.id, DENY, "operator", NOON).decided
+    assert not decide(db, channels, request.id, ALLOW_ONCE, "operator", NOON).decided
+    assert decide(db, channels, request.id, DENY, "operator", NOON).decided
 
 
 def test_a_decided_card_that_was_shown_in_parts_says_so_within_its_limits(db: Db) -> None:
     add_people(db)
-    reach = make_reach(KINDS["telegram"])
-    request = hold(db, reach, LONG)
-    assert decide(db, reach, request.id, DENY, ADA, NOON).decided
+    channels = make_channels(KINDS["telegram"])
+    request = hold(db, channels, LONG)
+    assert decide(db, channels, request.id, DENY, ADA, NOON).decided
     *_, row = list_rows(db)
     assert row.op is Op.EDIT and "Denied by" in row.payload["text"]
     assert "Denied by" in render_telegram(convert(get_card(row), Card)).plain
@@ -214,47 +214,47 @@ def test_a_card_that_is_not_delivered_goes_to_the_persons_next_room_and_then_to_
     db: Db, state: EffectState
 ) -> None:
     add_people(db)
-    reach = make_reach()
+    channels = make_channels()
     direct_rooms.add(db, ADA, "other", "other:direct/ada", NOON - SECOND)
-    request = hold(db, reach, {"text": "hello"}, instance="fake")
+    request = hold(db, channels, {"text": "hello"}, instance="fake")
     tried: list[tuple[str, str]] = []
     for _ in range(4):
-        move_due(db, RULES, reach, NOON)
+        move_due(db, RULES, channels, NOON)
         cards = [each for each in request_cards.list_for_request(db, request.id) if each.open]
         if not cards:
             break
         (card,) = cards
         tried.append((card.person, card.address))
         (row,) = outbox.list_for_message(db, card.message_id)
-        settle(db, reach, row, state)
+        settle(db, channels, row, state)
     assert tried == [(ADA, "fake:direct/ada"), (ADA, "other:direct/ada"), (BOB, "fake:direct/bob")]
 
 
 def test_a_card_whose_part_is_not_delivered_is_not_sent_and_is_shown_elsewhere(db: Db) -> None:
     add_people(db)
-    reach = make_reach(KINDS["telegram"])
-    request = hold(db, reach, LONG)
+    channels = make_channels(KINDS["telegram"])
+    request = hold(db, channels, LONG)
     first, *rest, card = list_rows(db)
     assert rest
-    settle(db, reach, first, EffectState.FAILED)
+    settle(db, channels, first, EffectState.FAILED)
     ended = [outbox.get(db, each.id) for each in (*rest, card)]
     assert {each.state for each in ended if each is not None} == {EffectState.CANCELLED}
-    move_due(db, RULES, reach, NOON)
+    move_due(db, RULES, channels, NOON)
     assert [each.person for each in request_cards.list_for_request(db, request.id) if each.open] == [BOB]
 
 
 def test_parts_and_their_card_keep_their_order_before_what_an_agent_has_queued(db: Db) -> None:
     add_people(db)
-    reach = make_reach(KINDS["telegram"])
+    channels = make_channels(KINDS["telegram"])
     said = outbox.NewEffect(
         key="a", op=Op.SEND, origin=outbox.EffectOrigin.RESULT, instance="fake", address=PLACE[1], payload={"text": "a"}
     )
     outbox.add(db, said, NOON)
-    request = hold(db, reach, LONG)
+    request = hold(db, channels, LONG)
     order: list[str] = []
     while (row := outbox.claim_head(db, *PLACE, "pump", NOON, MINUTE)) is not None:
         order.append(row.key)
-        settle(db, reach, row, EffectState.SENT)
+        settle(db, channels, row, EffectState.SENT)
     (card,) = request_cards.list_for_request(db, request.id)
     key = f"request:{request.id}:{card.token}"
     assert order == [*(f"{key}/page{number}" for number in range(1, len(order) - 1)), key, "a"]
@@ -263,7 +263,7 @@ def test_parts_and_their_card_keep_their_order_before_what_an_agent_has_queued(d
 
 def test_hidden_signs_and_marks_in_a_long_call_are_shown_in_its_parts(db: Db) -> None:
     add_people(db)
-    hold(db, make_reach(KINDS["telegram"]), LONG | {"text": "a\u202eb [x](https://evil.example) " * 40})
+    hold(db, make_channels(KINDS["telegram"]), LONG | {"text": "a\u202eb [x](https://evil.example) " * 40})
     shown = "".join(str(each.payload["text"]) for each in list_rows(db))
     assert "\u202e" not in shown and "⟨U+202E⟩" in shown
     assert "[x](" not in shown
@@ -273,5 +273,5 @@ def test_hidden_signs_and_marks_in_a_long_call_are_shown_in_its_parts(db: Db) ->
 def test_nobody_is_asked_by_a_channel_that_is_gone_while_another_is_there(db: Db) -> None:
     add_people(db)
     direct_rooms.add(db, ADA, "gone", "gone:direct/ada", NOON + SECOND)
-    request = hold(db, make_reach(), {"text": "hello"}, instance="gone")
+    request = hold(db, make_channels(), {"text": "hello"}, instance="gone")
     assert [each.address for each in request_cards.list_for_request(db, request.id)] == [PLACE[1]]

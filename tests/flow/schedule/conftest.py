@@ -44,12 +44,12 @@ class TaskDesk:
 
     def __post_init__(self) -> None:
         channel = FakeChannel(platform=INSTANCE, max_text=self.max_text)
-        self.reach = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
+        self.channels = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
         self.events.on_session(self.woken.append)
         self.loop = self.new_loop()
 
     def new_loop(self) -> TaskLoop:
-        return TaskLoop(self.store, self.clock, self.config, self.events, self.reach)
+        return TaskLoop(self.store, self.clock, self.config, self.events, self.channels)
 
     async def prepare(self) -> "TaskDesk":
         def make(db: Db) -> None:

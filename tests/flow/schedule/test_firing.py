@@ -90,7 +90,7 @@ async def test_a_task_that_was_moved_meanwhile_is_left_out_and_the_others_fire(d
     now = desk.clock.now()
     plans = await desk.store.read(plan_due, now, AT_ONCE, 100)
     await desk.store.write(pause_task, moved.id, "me", now)
-    fired = await desk.store.write(fire_plans, desk.reach, plans, 100, now)
+    fired = await desk.store.write(fire_plans, desk.channels, plans, 100, now)
     assert fired.ran == 1 and await desk.log(moved) == []
     assert [each.state for each in await desk.log(other)] == ["queued"]
     assert (await desk.task(moved)).runs == 0
@@ -130,7 +130,7 @@ async def test_of_two_who_write_one_time_the_second_writes_nothing_at_all(desk: 
     now = desk.clock.now()
     plans = await desk.store.read(plan_due, now, AT_ONCE, 100)
     with pytest.raises(Unavailable, match="somebody else fires"):
-        await desk.store.write(lambda db: fire_plans(LateRow(db), desk.reach, plans, 100, now))  # type: ignore[arg-type]
+        await desk.store.write(lambda db: fire_plans(LateRow(db), desk.channels, plans, 100, now))  # type: ignore[arg-type]
     assert await desk.queued() == [] and await desk.log(other) == [] and (await desk.task(other)).runs == 0
     await desk.tick()
     assert [each.state for each in await desk.log(other)] == ["queued"]
@@ -146,7 +146,7 @@ async def test_a_look_has_as_many_statements_for_twenty_prompts_as_for_two(store
 
         def look(db: Db, now: int) -> int:
             counted = CountingDb(db)
-            fired = fire_plans(counted, desk.reach, plan_due(counted, now, AT_ONCE, 100), 100, now)
+            fired = fire_plans(counted, desk.channels, plan_due(counted, now, AT_ONCE, 100), 100, now)
             assert fired.ran == prompts
             return counted.statements
 

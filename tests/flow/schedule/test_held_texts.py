@@ -57,7 +57,7 @@ async def list_requests(desk: TaskDesk) -> list[Request]:
 
 async def answer(desk: TaskDesk, choice: AnswerChoice, by: str = ANN) -> Decision:
     [request] = await list_requests(desk)
-    return await desk.store.write(decide, desk.reach, request.id, choice, by, desk.clock.now())
+    return await desk.store.write(decide, desk.channels, request.id, choice, by, desk.clock.now())
 
 
 async def states(desk: TaskDesk, task: Task) -> list[str]:
@@ -155,7 +155,7 @@ async def test_a_text_that_nobody_decides_about_in_time_is_a_failed_run(held: Ta
     await hold(held)
     await fire(held)
     [request] = await list_requests(held)
-    await held.store.write(expire, held.reach, request, held.clock.now())
+    await held.store.write(expire, held.channels, request, held.clock.now())
     [firing] = await held.log(task)
     assert firing.state == "failed" and "Nobody decided in time" in firing.reason
 
@@ -197,7 +197,7 @@ async def test_a_task_that_is_cancelled_or_says_something_else_withdraws_its_req
 async def test_a_person_is_asked_when_a_held_text_is_run_by_hand(held: TaskDesk) -> None:
     task = await held.add("1h", text="buy!")
     await hold(held)
-    await held.store.write(run_task, held.reach, task.id, read_rules(held.config), held.clock.now())
+    await held.store.write(run_task, held.channels, task.id, read_rules(held.config), held.clock.now())
     assert await states(held, task) == ["queued"] and len(await list_cards(held)) == 1
 
 

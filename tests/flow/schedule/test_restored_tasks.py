@@ -29,10 +29,10 @@ async def lose_memory(desk: TaskDesk, course: str) -> Request:
     def begin(db: Db) -> Request:
         add_defaults(db, now)
         if course == "restored":
-            begin_incarnation(db, desk.reach, rules, IncarnationReason.RESTORED, now)
+            begin_incarnation(db, desk.channels, rules, IncarnationReason.RESTORED, now)
         else:
             database_lives.add(db, DatabaseLife("1/2", "a", 0, incarnations.hold_open(db, now), now))
-            move_due(db, rules, desk.reach, now)
+            move_due(db, rules, desk.channels, now)
         [request] = requests.REQUESTS.list(db, "WHERE kind = 'restored'")
         return request
 
@@ -53,7 +53,7 @@ async def test_a_task_that_was_due_runs_again_only_if_an_owner_says_so(desk: Tas
     assert request.input == {"tasks that perhaps ran": "2"}
     assert (await desk.task(later)).state is TaskState.ACTIVE
     choice, now = list_choices(request)[0 if runs else 1], desk.clock.now()
-    decided = await desk.store.write(lambda db: decide(db, desk.reach, request.id, choice, OPERATOR, now))
+    decided = await desk.store.write(lambda db: decide(db, desk.channels, request.id, choice, OPERATOR, now))
     assert decided.decided, decided.said
     await desk.tick()
     told = [each.payload["text"].split("\n")[0] for each in await desk.said()]

@@ -100,7 +100,7 @@ async def test_long_texts_of_several_tasks_are_written_apart(store: SqliteStore)
     short = [await desk.add("1h", text=f"short {number}") for number in range(3)]
     desk.clock.advance(3600)
     plans = await store.read(plan_due, desk.clock.now(), AT_ONCE, 100)
-    split = split_plans(desk.reach, plans, 100)
+    split = split_plans(desk.channels, plans, 100)
     assert [len(each) for each in split] == [1, 1, 1, 1 + len(short)]
 
 
@@ -110,7 +110,7 @@ async def test_who_changed_a_task_while_it_was_looked_at_is_obeyed(desk: TaskDes
     now = desk.clock.now()
     plans = await desk.store.read(plan_due, now, AT_ONCE, 100)
     await desk.store.write(update_task, task.id, TaskChange(text="new words"), read_rules(desk.config), now)
-    await desk.store.write(fire_plans, desk.reach, plans, 100, now)
+    await desk.store.write(fire_plans, desk.channels, plans, 100, now)
     assert await desk.said() == [] and (await desk.task(task)).next_at == task.next_at
     await desk.tick()
     assert [each.payload["text"] for each in await desk.said()] == ["new words"]

@@ -95,7 +95,7 @@ async def test_arizuko_29_two_who_look_at_once_fire_once(desk: TaskDesk) -> None
     now = desk.clock.now()
     both = [await desk.store.read(plan_due, now, 10, 100) for _ in range(2)]
     for plans in both:
-        await desk.store.write(fire_plans, desk.reach, plans, 100, now)
+        await desk.store.write(fire_plans, desk.channels, plans, 100, now)
     await asyncio.gather(desk.new_loop().fire_due(), desk.new_loop().fire_due())
     assert [each.due_at for each in await desk.log(task)] == [task.created_at + HOUR, task.created_at + 2 * HOUR]
     assert len(await desk.queued()) == 2
@@ -402,7 +402,7 @@ async def test_a_schedule_that_cannot_be_read_any_more_pauses_its_task_and_says_
 
 async def test_a_task_is_run_now_besides_its_schedule(desk: TaskDesk) -> None:
     task = await desk.add("1h", text="x")
-    await desk.store.write(run_task, desk.reach, task.id, read_rules(desk.config), desk.clock.now())
+    await desk.store.write(run_task, desk.channels, task.id, read_rules(desk.config), desk.clock.now())
     assert [each.state for each in await desk.log(task)] == ["sent"]
     assert (await desk.task(task)).next_at == task.next_at
 
@@ -453,7 +453,7 @@ async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(d
 
     def look(db: Db, now: int) -> tuple[int, int]:
         counted = CountingDb(db)
-        fire_plans(counted, desk.reach, plan_due(counted, now, AT_ONCE, 100), 100, now)
+        fire_plans(counted, desk.channels, plan_due(counted, now, AT_ONCE, 100), 100, now)
         tasks.get_next_due(counted)
         return counted.statements, counted.read_rows
 

@@ -218,5 +218,5 @@ async def test_what_may_not_run_is_not_run_by_hand_either(desk: TaskDesk) -> Non
     task = await desk.add("1h", prompt="look", origins=(HERS,), depth=1)
     await desk.store.write(close_room)
     with pytest.raises(Invalid, match="may not speak to acme any more"):
-        await desk.store.write(run_task, desk.reach, task.id, read_rules(desk.config), desk.clock.now())
+        await desk.store.write(run_task, desk.channels, task.id, read_rules(desk.config), desk.clock.now())
     assert await desk.log(task) == []

@@ -33,7 +33,7 @@ async def reach_ann(desk: TaskDesk, role: UserRole | None = None) -> None:
 
 async def end(desk: TaskDesk, effect: OutboxEffect, state: EffectState, reason: str = "") -> None:
     outcome = SendOutcome(effect, state, reason)
-    await desk.store.write(outbox_claims.settle_effect, desk.reach, outcome, desk.clock.now())
+    await desk.store.write(outbox_claims.settle_effect, desk.channels, outcome, desk.clock.now())
 
 
 async def list_texts(desk: TaskDesk) -> list[OutboxEffect]:
@@ -119,10 +119,10 @@ async def test_texts_that_grow_stale_in_an_outage_are_failed_runs_with_five_noti
         desk.clock.advance(3600)
         await desk.tick()
     now = desk.clock.now()
-    terms = DeliveryContext(owner="x", lease=1, policy=load_retry_policy(desk.config), reach=desk.reach)
+    context = DeliveryContext(owner="x", lease=1, policy=load_retry_policy(desk.config), channels=desk.channels)
     lane = DeliveryLane(INSTANCE, ROOM)
     for _ in range(2):
-        await desk.store.write(outbox_claims.settle_and_claim, terms, lane, None, {}, now, now + 1)
+        await desk.store.write(outbox_claims.settle_and_claim, context, lane, None, {}, now, now + 1)
     assert {each.reason for each in await desk.log(task)} == {"it could not be delivered in time"}
     told = [each for each in await list_notices(desk) if each.address == ANNS_ROOM]
     assert len(told) == MOST_FAILURES and (await desk.task(task)).state is TaskState.PAUSED

@@ -93,7 +93,7 @@ async def test_a_turn_that_is_claimed_while_its_sandbox_dies_is_not_left_open(tm
         busy = asyncio.create_task(gateway.store.write(lambda db: store_is_free.wait(30)))
         await asyncio.sleep(0)
         gateway.events.session(live.session.id)  # the runner waits, so the message is claimed for it
-        while not live.talk.giving:  # noqa: ASYNC110  nobody tells us
+        while not live.runner.giving:  # noqa: ASYNC110  nobody tells us
             await asyncio.sleep(0)
         assert live.sandbox is not None
         live.sandbox.kill()

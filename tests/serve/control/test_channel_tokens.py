@@ -10,10 +10,10 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.flow.channel_supervisor import make_token_check
 from gatepost.messages.outbound import Feature
 from gatepost_testing.gateway import running_gateway
-from gatepost_testing.operation_desk import OperationDesk
+from gatepost_testing.operation_harness import OperationHarness
 
 
-class Office(OperationDesk):
+class Office(OperationHarness):
     async def knows(self, instance: str, token: str) -> bool:
         return await make_token_check(self.gateway.store, self.gateway.clock, instance)(token)
 

@@ -33,12 +33,12 @@ async def run(deps: OperationDeps, name: str, **args: Any) -> Any:
 
 
 async def test_a_file_is_read_changed_and_recorded_without_its_words(deps: OperationDeps) -> None:
-    rung: list[str] = []
-    deps.events.on_group(rung.append)
+    woken: list[str] = []
+    deps.events.on_group(woken.append)
     read = await run(deps, "group.read_file", path="AGENTS.md")
     done = await run(deps, "group.write_file", path="AGENTS.md", content="# Neu ü\n", version=read["version"])
     again = await run(deps, "group.read_file", path="AGENTS.md")
-    assert (again["text"], again["version"], rung) == ("# Neu ü\n", done["version"], ["acme"])
+    assert (again["text"], again["version"], woken) == ("# Neu ü\n", done["version"], ["acme"])
     skill = {"path": "skills/release/SKILL.md", "content": "how to release"}
     await run(deps, "group.write_file", **skill)
     found = await run(deps, "group.files")

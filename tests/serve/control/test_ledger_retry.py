@@ -58,15 +58,15 @@ def add_effect(db: Db, state: EffectState, files: tuple[str, ...] = (), origin: 
 async def test_a_delivery_goes_out_again_once_however_often_it_is_asked_for(
     deps: OperationDeps, state: EffectState
 ) -> None:
-    rung: list[tuple[str, str]] = []
-    deps.events.on_room(lambda *room: rung.append(room))
+    woken: list[tuple[str, str]] = []
+    deps.events.on_room(lambda *room: woken.append(room))
     made = await deps.store.write(add_effect, state)
 
     asked = [run(deps, "ledger.retry", message=made.message_id) for _ in range(5)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     [done] = [each for each in answers if isinstance(each, dict)]
     assert len([each for each in answers if isinstance(each, Invalid)]) == 4
-    assert (done["sent"], done["doubtful"]) == (1, state is EffectState.UNCERTAIN) and rung == [ROOM]
+    assert (done["sent"], done["doubtful"]) == (1, state is EffectState.UNCERTAIN) and woken == [ROOM]
     row = await deps.store.read(outbox.get, made.id)
     assert row is not None and (row.state, row.tries, row.reason) == (EffectState.PENDING, 0, "")
     assert row.created_at > NOON  # else it would be too old to be sent
@@ -104,11 +104,11 @@ async def test_what_a_person_wrote_is_given_again_by_the_rights_of_now(deps: Ope
     session = await deps.store.write(seed)
     message = await deps.store.write(fail, session)
     await deps.store.write(lambda db: users.add_role(db, ADA, UserRole.ADMIN, "acme", "test", NOON))
-    rung: list[str] = []
-    deps.events.on_session(rung.append)
+    woken: list[str] = []
+    deps.events.on_session(woken.append)
 
     done = await run(deps, "ledger.retry", message=message)
-    assert (done["given"], done["sent"], rung) == ([session], 0, [session])
+    assert (done["given"], done["sent"], woken) == ([session], 0, [session])
     [(entry, _)] = await deps.store.read(inbox.list_open, session)
     assert (entry.state, entry.rights, entry.given, entry.tries) == (InboxState.QUEUED, "admin", 0, 0)
     with pytest.raises(Invalid, match="neither failed"):

@@ -101,11 +101,11 @@ async def test_nobody_ends_or_learns_of_a_browser_of_somebody_else(
 async def test_a_browser_is_ended_by_its_person_or_by_an_owner_and_the_audit_has_it(
     operation_deps: OperationDeps, browsers: dict[str, str]
 ) -> None:
-    rung: list[int] = []
-    operation_deps.events.on_logins(lambda: rung.append(1))
+    woken: list[int] = []
+    operation_deps.events.on_logins(lambda: woken.append(1))
     assert (await run(operation_deps, "login.end", ANN, id=browsers[ANN_WEB]))["user_id"] == ANN_WEB
     assert (await run(operation_deps, "login.end", OWNER, id=browsers[BEN]))["user_id"] == BEN
-    assert await list_ids(operation_deps) == {browsers[OWNER]} and len(rung) == 2
+    assert await list_ids(operation_deps) == {browsers[OWNER]} and len(woken) == 2
     (record,) = await operation_deps.store.read(audit.list_latest, 1)
     assert record[2:5] == (OWNER, "login.end", "done")
 

@@ -419,8 +419,8 @@ def test_a_link_into_another_world_needs_the_right_at_the_root() -> None:
 
 
 async def test_a_pinned_rule_is_added_listed_and_removed_and_its_agents_start_anew(desk: Desk) -> None:
-    rung: list[str] = []
-    desk.operation_deps.events.on_group(rung.append)
+    woken: list[str] = []
+    desk.operation_deps.events.on_group(woken.append)
     made = await desk.do("rule.add", folder="home", text=" Never merge. ", room="telegram:group/-1")
     other = await desk.do("rule.add", folder="home", text="Be brief.")
 
@@ -430,7 +430,7 @@ async def test_a_pinned_rule_is_added_listed_and_removed_and_its_agents_start_an
         await desk.do("rule.rm", folder="root", id=made["id"])
     await desk.do("rule.rm", folder="home", id=made["id"])
     assert [each["text"] for each in await desk.do("rule.list", folder="home")] == ["Be brief."]
-    assert rung == ["home"] * 3
+    assert woken == ["home"] * 3
     assert await desk.recorded() == ["rule.add", "rule.add", "rule.rm"]
 
 

@@ -33,8 +33,8 @@ ROOM = "telegram:group/1"
 class TaskDesk:
     """An office with a group that has one room."""
 
-    def __init__(self, operation_deps: OperationDeps, rung: list[str]) -> None:
-        self.operation_deps, self.rung, self.store = operation_deps, rung, operation_deps.store
+    def __init__(self, operation_deps: OperationDeps, woken: list[str]) -> None:
+        self.operation_deps, self.woken, self.store = operation_deps, woken, operation_deps.store
 
     @property
     def clock(self) -> FixedClock:
@@ -51,9 +51,9 @@ async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
     home, clock, events = Home(tmp_path / "home"), FixedClock(NOW), EventBus()
     home.prepare()
     await ensure_defaults(store, home, clock)
-    rung: list[str] = []
-    events.on_tasks(lambda: rung.append("tasks"))
-    events.on_session(rung.append)
+    woken: list[str] = []
+    events.on_tasks(lambda: woken.append("tasks"))
+    events.on_session(woken.append)
 
     def settle(db: Db) -> None:
         groups.add(db, "acme", "Acme", "", NOW)
@@ -61,9 +61,12 @@ async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
         sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "telegram", ROOM, "", NOW)
 
     await store.write(settle)
-    reach = ChannelInstances({}, {})
+    channels = ChannelInstances({}, {})
     return TaskDesk(
-        OperationDeps(home=home, store=store, clock=clock, config=Config(), events=events, extra={"reach": reach}), rung
+        OperationDeps(
+            home=home, store=store, clock=clock, config=Config(), events=events, extra={"channel_instances": channels}
+        ),
+        woken,
     )
 
 
@@ -72,7 +75,7 @@ async def test_a_task_runs_in_the_only_room_of_its_group_and_the_loop_is_rung(de
 
     assert (made["instance"], made["address"], made["state"], made["created"]) == ("telegram", ROOM, "active", True)
     assert (made["next_at"], made["next_local"]) == ("2027-01-15T08:20:00.000Z", "2027-01-15T09:20:00.000+01:00")
-    assert desk.rung == ["tasks"]
+    assert desk.woken == ["tasks"]
     [row] = await desk.store.read(audit.list_latest, 1)
     assert "task.add" in row and "Bread" not in str(row)
 
@@ -110,7 +113,7 @@ async def test_what_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
 ) -> None:
     with pytest.raises(GatepostError, match=told):
         await desk.do("task.add", folder="acme", **given)
-    assert await desk.do("task.list") == [] and desk.rung == []
+    assert await desk.do("task.list") == [] and desk.woken == []
 
 
 async def test_a_group_without_a_room_or_with_several_asks_which(desk: TaskDesk) -> None:
@@ -142,7 +145,7 @@ async def test_a_task_wakes_a_managed_agent_of_its_group_and_no_other(desk: Task
 
     await desk.do("task.run", id=made["id"])
     [waiting] = await desk.store.read(inbox.list_open, agent.id)
-    assert waiting[0].session_id == agent.id and agent.id in desk.rung
+    assert waiting[0].session_id == agent.id and agent.id in desk.woken
 
 
 async def test_next_shows_the_times_of_all_tasks_in_their_order_and_ends_with_them(desk: TaskDesk) -> None:
@@ -236,7 +239,7 @@ async def test_a_group_that_is_removed_takes_its_tasks_along(desk: TaskDesk) -> 
 async def test_a_task_is_changed_in_what_is_named_and_nothing_else(desk: TaskDesk) -> None:
     made = await desk.do("task.add", folder="acme", prompt="p", cron="@daily", title=" Morning \n brief ", max_runs=5)
     assert made["title"] == "Morning brief"
-    desk.rung.clear()
+    desk.woken.clear()
     changed = await desk.do("task.set", id=made["id"], every="2h")
     assert (changed["schedule"], changed["prompt"], changed["title"], changed["max_runs"]) == (
         "2h",
@@ -244,7 +247,7 @@ async def test_a_task_is_changed_in_what_is_named_and_nothing_else(desk: TaskDes
         "Morning brief",
         5,
     )
-    assert changed["next_local"] == "2027-01-15T10:00:00.000Z" and desk.rung == ["tasks"]
+    assert changed["next_local"] == "2027-01-15T10:00:00.000Z" and desk.woken == ["tasks"]
     changed = await desk.do("task.set", id=made["id"], text="hi", tz="Europe/Berlin", max_runs=0, title="")
     assert (changed["prompt"], changed["text"], changed["zone"], changed["max_runs"]) == (
         "",

@@ -9,7 +9,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import LARGEST_ANSWER, Fate, OtlpClient, SendResult, get_url, read_headers
+from gatepost.serve.telemetry.otlp import LARGEST_ANSWER, ExportOutcome, OtlpClient, SendResult, get_url, read_headers
 from gatepost.serve.telemetry.spans import SpanLink, TraceSpan, TraceSpanKind
 from gatepost_testing.servers.otlp_receiver import OtlpReceiver, ReceivedLink, ReceiverAnswer, parse_spans
 
@@ -62,7 +62,7 @@ def test_headers_come_from_the_usual_variable() -> None:
 
 def test_a_span_arrives_as_it_was_sent() -> None:
     with OtlpReceiver() as receiver:
-        assert OtlpClient(f"{receiver.url}/v1/traces", {"x-key": "k"}).send([SPAN]) == SendResult(Fate.SENT)
+        assert OtlpClient(f"{receiver.url}/v1/traces", {"x-key": "k"}).send([SPAN]) == SendResult(ExportOutcome.SENT)
     [span] = parse_spans(receiver.bodies[0])
     assert (span.trace_id, span.span_id, span.parent) == ((b"t" * 16).hex(), (b"s" * 8).hex(), (b"p" * 8).hex())
     assert (span.name, span.start, span.end, span.failed) == ("turn", 5000, 7000, True)
@@ -72,19 +72,19 @@ def test_a_span_arrives_as_it_was_sent() -> None:
 
 
 REJECTED = b"\x0a\x02\x08\x03"  # partial_success { rejected_spans: 3 }
-BUSY = SendResult(Fate.LATER, "it answers 429", 60.0)
+BUSY = SendResult(ExportOutcome.LATER, "it answers 429", 60.0)
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "body", "expected"),
     [
-        (200, {}, b"", SendResult(Fate.SENT)),
-        (200, {"content-type": "application/x-protobuf"}, REJECTED, SendResult(Fate.SENT, rejected=3)),
-        (200, {"content-type": "application/json; charset=utf-8"}, b"{}", SendResult(Fate.SENT)),
+        (200, {}, b"", SendResult(ExportOutcome.SENT)),
+        (200, {"content-type": "application/x-protobuf"}, REJECTED, SendResult(ExportOutcome.SENT, rejected=3)),
+        (200, {"content-type": "application/json; charset=utf-8"}, b"{}", SendResult(ExportOutcome.SENT)),
         (429, {"retry-after": "9000"}, b"", BUSY),
-        (429, {"retry-after": "-1"}, b"", SendResult(Fate.LATER, "it answers 429")),
-        (503, {"retry-after": "Mon, 16 Nov"}, b"", SendResult(Fate.LATER, "it answers 503")),
-        (413, {}, b"", SendResult(Fate.REFUSED, "it answers 413")),
+        (429, {"retry-after": "-1"}, b"", SendResult(ExportOutcome.LATER, "it answers 429")),
+        (503, {"retry-after": "Mon, 16 Nov"}, b"", SendResult(ExportOutcome.LATER, "it answers 503")),
+        (413, {}, b"", SendResult(ExportOutcome.REFUSED, "it answers 413")),
     ],
 )
 def test_an_answer_says_whether_spans_are_taken_refused_or_wait(
@@ -120,7 +120,7 @@ def test_a_receiver_that_is_slow_is_not_waited_for() -> None:
     with OtlpReceiver() as receiver:
         receiver.hold()
         result = OtlpClient(f"{receiver.url}/v1/traces", {}, 0.05).send([SPAN])
-    assert result.fate is Fate.LATER and "does not answer" in result.reason
+    assert result.outcome is ExportOutcome.LATER and "does not answer" in result.reason
 
 
 def test_the_doctor_says_nothing_of_traces_that_are_off_and_fails_for_what_could_never_work(

@@ -75,7 +75,7 @@ def hooked() -> Hooked:
 
 @pytest.fixture
 async def page(store: SqliteStore, home: Home, web: Any, hooked: Hooked) -> AsyncIterator[httpx2.AsyncClient]:
-    channels: dict[str, Channel] = {"phone": hooked, "deaf": Deaf()}  # made by hand
+    adapters: dict[str, Channel] = {"phone": hooked, "deaf": Deaf()}  # made by hand
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
@@ -83,7 +83,7 @@ async def page(store: SqliteStore, home: Home, web: Any, hooked: Hooked) -> Asyn
         home=home,
         channel=web.hub,
         stopping=asyncio.Event(),
-        channels=channels,
+        adapters=adapters,
     )
     async with serving(make_site(parts)) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE_S) as client:
         yield client
@@ -172,8 +172,8 @@ async def test_a_flood_of_one_hook_is_refused_and_starves_nobody(page: httpx2.As
 
 async def test_requests_over_the_rate_are_told_how_long_to_wait(hooked: Hooked) -> None:
     other = Hooked()
-    channels: dict[str, Channel] = {"phone": hooked, "other": other}  # made by hand
-    hooks = ChannelHooks(channels, Config(), arrivals=Rate(per_second=0.01, burst=3, patience_s=float("inf")))
+    adapters: dict[str, Channel] = {"phone": hooked, "other": other}  # made by hand
+    hooks = ChannelHooks(adapters, Config(), arrivals=Rate(per_second=0.01, burst=3, patience_s=float("inf")))
     async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
         answers = [await client.post("/phone") for _ in range(8)]
         assert [each.status_code for each in answers] == [200] * 4 + [429] * 4

@@ -40,7 +40,7 @@ def ask(
 
 
 def told(notes: tuple[BudgetNotice, ...]) -> list[tuple[int, BudgetScope, Period]]:
-    return [(note.percent, note.standing.scope, note.standing.period) for note in notes]
+    return [(note.percent, note.status.scope, note.status.period) for note in notes]
 
 
 def test_a_group_its_parents_the_user_and_the_instance_pay() -> None:
@@ -79,7 +79,7 @@ def test_a_child_spends_its_parents_money_and_a_neighbour_does_not(db: Db) -> No
 
     assert budgets.get_remaining(db, "acme", "", NOON) == 400_000
     denied = ask(db, 400_001, "acme/sales")
-    assert isinstance(denied, BudgetDenial) and denied.standing.scope == group("acme")
+    assert isinstance(denied, BudgetDenial) and denied.status.scope == group("acme")
     assert isinstance(ask(db, 400_000, "acme/sales"), BudgetReservation)
 
 
@@ -96,7 +96,7 @@ def test_the_instance_pays_for_everybody(db: Db) -> None:
     spend(db, 700_000, "acme")
 
     denied = ask(db, 400_000, "root")
-    assert isinstance(denied, BudgetDenial) and denied.standing.scope == INSTANCE
+    assert isinstance(denied, BudgetDenial) and denied.status.scope == INSTANCE
 
 
 def test_a_budget_that_is_set_at_noon_counts_the_morning(db: Db) -> None:
@@ -115,7 +115,7 @@ def test_a_day_begins_at_midnight_utc_and_the_month_goes_on(db: Db) -> None:
     assert budgets.get_remaining(db, "acme", "", midnight - 1) == 0
     assert budgets.get_remaining(db, "acme", "", midnight) == 500_000
     denied = ask(db, 500_001, at=midnight)
-    assert isinstance(denied, BudgetDenial) and denied.standing.period is Period.MONTH
+    assert isinstance(denied, BudgetDenial) and denied.status.period is Period.MONTH
 
 
 def test_a_month_begins_on_the_first(db: Db) -> None:
@@ -214,7 +214,7 @@ def test_the_budget_that_lasts_longest_is_named(db: Db) -> None:
     spend(db, 1 * USD)
 
     denied = ask(db, 1)
-    assert isinstance(denied, BudgetDenial) and denied.standing.period is Period.MONTH
+    assert isinstance(denied, BudgetDenial) and denied.status.period is Period.MONTH
 
 
 def test_a_spent_budget_starts_nothing_and_says_so_once(db: Db) -> None:

@@ -103,10 +103,10 @@ def test_fifty_parallel_calls_never_pass_a_budget_together(
             for scope, micro in limits.items():
                 await stores[0].write(limit, micro, scope)
             passed = await asyncio.gather(*(call(stores[n % 2], *each) for n, each in enumerate(made)))
-            for standing in await stores[1].read(budgets.list_all, NOON):
-                assert standing.spent <= standing.limit
-                assert standing.reserved == 0
-                assert standing.spent == paid_by(standing.scope, made, passed)
+            for status in await stores[1].read(budgets.list_all, NOON):
+                assert status.spent <= status.limit
+                assert status.reserved == 0
+                assert status.spent == paid_by(status.scope, made, passed)
         finally:
             for each in stores:
                 each.close()
@@ -291,11 +291,11 @@ def test_a_budget_that_is_set_at_noon_counts_what_was_spent_and_what_is_in_fligh
     reservations.settle(db, first.id, 200_000, TokenCounts(), NOON)
     budgets.put(db, scope, Period.DAY, 1_000_000, "owner", NOON)
     others = 1_000 if scope is INSTANCE else 0
-    [standing] = budgets.list_all(db, NOON)
-    assert (standing.spent, standing.reserved) == (200_000, 300_000 + others)
+    [status] = budgets.list_all(db, NOON)
+    assert (status.spent, status.reserved) == (200_000, 300_000 + others)
     reservations.settle(db, second.id, 100_000, TokenCounts(), NOON)
-    [standing] = budgets.list_all(db, NOON)
-    assert (standing.spent, standing.reserved) == (300_000, others)
+    [status] = budgets.list_all(db, NOON)
+    assert (status.spent, status.reserved) == (300_000, others)
     assert isinstance(reservations.reserve(db, "acme", None, "s", "t", "m", 700_001, NOON), BudgetDenial)
 
 

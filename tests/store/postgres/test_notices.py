@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 
 from gatepost.store.postgres.connection import open_connection
-from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, pop_word
+from gatepost.store.postgres.notices import LARGEST, Notice, NoticeExchange, pop_word
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.waiting import PATIENCE_S
@@ -35,23 +35,23 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(url: str, name: str) -> AsyncIterator[tuple[NoticeBoard, Ear]]:
+async def listening(url: str, name: str) -> AsyncIterator[tuple[NoticeExchange, Ear]]:
     ear = Ear()
-    board = NoticeBoard(url, name, ear.hear)
-    board.start()
+    exchange = NoticeExchange(url, name, ear.hear)
+    exchange.start()
     try:
         await ear.wait_for(("look",))
-        yield board, ear
+        yield exchange, ear
     finally:
-        await board.stop()
+        await exchange.stop()
 
 
 async def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDatabase) -> None:
     said = [("session", f"s-{number:060}") for number in range(500)]  # more than one word holds
-    async with listening(database.url, "a") as (board, own), listening(database.url, "b") as (_, ear):
+    async with listening(database.url, "a") as (exchange, own), listening(database.url, "b") as (_, ear):
         for each in said:
-            board.post(each)
-        board.post(("room", "fake", "last"))
+            exchange.post(each)
+        exchange.post(("room", "fake", "last"))
         await ear.wait_for(("room", "fake", "last"))
         assert own.heard == [("look",)]
         assert ear.heard == [("look",), *said, ("room", "fake", "last")]
@@ -59,18 +59,18 @@ async def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDat
 
 @pytest.mark.parametrize("word", ["", "hello", "{}", '["x", 5]', '["x", [["room", 5]]]', "[" * 5000])
 async def test_words_of_strangers_are_passed_over(database: EmptyDatabase, word: str) -> None:
-    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (exchange, _):
         with open_connection(database.url) as stranger:
             PostgresDb(stranger.pgconn).rows("SELECT pg_notify('gatepost', ?)", (word,))
-        board.post(("tasks",))
+        exchange.post(("tasks",))
         await ear.wait_for(("tasks",))
         assert ear.heard == [("look",), ("tasks",)]
 
 
 async def test_a_word_that_is_too_long_costs_only_itself(database: EmptyDatabase) -> None:
-    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
-        board.post(("room", "fake", "\N{PILE OF POO}" * 1000))
-        board.post(("tasks",))
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (exchange, other):
+        exchange.post(("room", "fake", "\N{PILE OF POO}" * 1000))
+        exchange.post(("tasks",))
         await ear.wait_for(("tasks",))
         assert other.heard == [("look",)], "its connection broke"
 
@@ -84,8 +84,8 @@ async def test_a_gateway_with_very_many_visitors_hears_the_others(database: Empt
         with ExitStack() as visitors:
             while visitors.enter_context(socket.socket()).fileno() < FD_SETSIZE:
                 pass
-            async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
-                board.post(("tasks",))
+            async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (exchange, _):
+                exchange.post(("tasks",))
                 await ear.wait_for(("tasks",))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -93,22 +93,22 @@ async def test_a_gateway_with_very_many_visitors_hears_the_others(database: Empt
 
 @pytest.mark.slow
 async def test_a_connection_that_breaks_is_made_anew_and_nothing_is_taken_for_heard(database: EmptyDatabase) -> None:
-    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (exchange, other):
         with open_connection(database.url) as operator:
             speaking = "FROM pg_stat_activity WHERE application_name LIKE 'gatepost/_ notices'"
             assert len(PostgresDb(operator.pgconn).rows(f"SELECT pg_terminate_backend(pid) {speaking}")) == 2
-        board.post(("room", "fake", "meanwhile"))
+        exchange.post(("room", "fake", "meanwhile"))
         await asyncio.gather(ear.wait_for(("look",), 2), other.wait_for(("look",), 2))
-        board.post(("tasks",))
+        exchange.post(("tasks",))
         await ear.wait_for(("tasks",))
 
 
 async def test_a_board_stops_while_the_database_is_away() -> None:
-    board = NoticeBoard("postgresql://127.0.0.1:1/none", "a", Ear().hear)
-    board.start()
-    board.post(("tasks",))
+    exchange = NoticeExchange("postgresql://127.0.0.1:1/none", "a", Ear().hear)
+    exchange.start()
+    exchange.post(("tasks",))
     async with asyncio.timeout(PATIENCE_S):
-        await board.stop()
+        await exchange.stop()
 
 
 def test_everything_that_fits_is_said_in_few_statements() -> None:

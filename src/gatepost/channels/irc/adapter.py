@@ -217,11 +217,11 @@ class IrcChannel:
         except (ConnectionLost, OSError, TimeoutError) as error:
             raise Unavailable("IRC", f"it cannot be reached ({type(error).__name__})") from None
         try:
-            told = await connection.send_lines(target, lines, self._get_pause)
+            message_id = await connection.send_lines(target, lines, self._get_pause)
         except (ConnectionLost, OSError, TimeoutError) as error:
             why = f"the connection ended ({type(error).__name__})"
             raise Unavailable("IRC", why, uncertain=True) from None
-        return told or f"{self._id}-{next(self._numbers)}"
+        return message_id or f"{self._id}-{next(self._numbers)}"
 
     def _get_pause(self) -> float:
         """Before the next line: a few at once, then one a second."""

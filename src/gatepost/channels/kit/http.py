@@ -304,10 +304,10 @@ class PlatformHttp:
 
 def _read_wait(headers: Mapping[str, str]) -> float:
     """Return the seconds of Retry-After. RFC 9110 allows a moment, too: it is held against the server's own clock."""
-    told = headers.get("retry-after", "")
-    if not told[:1].isalpha() or "," not in told:
-        return float(told)
-    return (parsedate_to_datetime(told) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+    retry_after = headers.get("retry-after", "")
+    if not retry_after[:1].isalpha() or "," not in retry_after:
+        return float(retry_after)
+    return (parsedate_to_datetime(retry_after) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
 
 
 def check_web_address(url: str) -> None:

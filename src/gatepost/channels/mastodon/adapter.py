@@ -219,8 +219,10 @@ class MastodonChannel:
         if self._stream is None:
             http = await self._connect()
             instance = await http.call("GET", "api/v2/instance", action="find its stream")
-            told = _get_in(instance, "configuration", "urls", "streaming")
-            self._stream = self._make_http(wire.find_stream_url(http.base_url, told), await self._deps.secret(TOKEN))
+            stream_url = _get_in(instance, "configuration", "urls", "streaming")
+            self._stream = self._make_http(
+                wire.find_stream_url(http.base_url, stream_url), await self._deps.secret(TOKEN)
+            )
         return self._stream
 
     async def _read_stream_event(

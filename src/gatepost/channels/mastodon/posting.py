@@ -122,8 +122,8 @@ class MastodonPosting:
             http = await self._connect()
             instance = await http.call("GET", "api/v2/instance", action="read what the server can do")
             versions = instance.get("api_versions") if isinstance(instance, Mapping) else None
-            told = versions.get("mastodon") if isinstance(versions, Mapping) else None
-            self._api_version = told if isinstance(told, int) else 0
+            version = versions.get("mastodon") if isinstance(versions, Mapping) else None
+            self._api_version = version if isinstance(version, int) else 0
         return self._api_version
 
     async def _edit(self, message: Outbound) -> str:

@@ -239,9 +239,9 @@ def name_files(text: str, names: Sequence[str]) -> str:
     return f"{text}\n[{len(names)} files that this post cannot show]"
 
 
-def find_stream_url(base: str, told: Any) -> str:
+def find_stream_url(base: str, given: Any) -> str:
     """Return where the stream is: as the server says, if that is a name of its own; the token goes there."""
-    parts, own = urlsplit(str(told or "")), urlsplit(base)
+    parts, own = urlsplit(str(given or "")), urlsplit(base)
     host, home = (parts.hostname or "").lower(), (own.hostname or "").lower()
     if parts.scheme not in ("wss", "https", "ws", "http") or not (host == home or host.endswith(f".{home}")):
         return base

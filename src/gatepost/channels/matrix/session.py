@@ -42,8 +42,8 @@ CHUNK = 256 * 1024
 
 def find_retry_after(_: httpx2.Response, answer: Any) -> float | None:
     """Older homeservers say it in the answer alone."""
-    told = answer.get("retry_after_ms") if isinstance(answer, dict) else None
-    return max(told, 0) / 1000 if isinstance(told, int | float) else None
+    wait_ms = answer.get("retry_after_ms") if isinstance(answer, dict) else None
+    return max(wait_ms, 0) / 1000 if isinstance(wait_ms, int | float) else None
 
 
 def check_response(response: Response) -> None:
@@ -55,8 +55,10 @@ def check_response(response: Response) -> None:
     if status == 401 or code in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
         raise ChannelEnded(EndReason.TOKEN, f"{PLATFORM} no longer accepts the token ({said})", WAY_OUT)
     if status == 429 or code == "M_LIMIT_EXCEEDED":
-        told = response.retry_after_ms
-        raise Unavailable(PLATFORM, "it asks us to wait", retry_after=told / 1000 if told else None, everywhere=True)
+        wait_ms = response.retry_after_ms
+        raise Unavailable(
+            PLATFORM, "it asks us to wait", retry_after=wait_ms / 1000 if wait_ms else None, everywhere=True
+        )
     raise Unavailable(PLATFORM, f"it answers {status} {code} {said}".rstrip())
 
 

@@ -192,8 +192,8 @@ class MattermostChannel:
         room = await self._get_room(str(post.get("channel_id", "")))
         if room is None:
             return None
-        told = str(data.get("sender_name") or "").removeprefix("@")[:200]
-        name_of = told or await self._get_name(str(post.get("user_id", "")))
+        sender_name = str(data.get("sender_name") or "").removeprefix("@")[:200]
+        name_of = sender_name or await self._get_name(str(post.get("user_id", "")))
         found = wire.read_post(post, room, self._bot, self._open, name=name_of, mentions=data.get("mentions"))
         if found is None or name == SocketEvent.POSTED:
             return found

@@ -111,8 +111,8 @@ class MattermostPosting:
 
     async def send_typing(self, address: str, thread: str) -> None:
         http, _ = await self._connect()
-        told = {"channel_id": wire.get_channel_id(address), "parent_id": thread}
-        await http.call("POST", "api/v4/users/me/typing", json=told, action="show that it writes")
+        body = {"channel_id": wire.get_channel_id(address), "parent_id": thread}
+        await http.call("POST", "api/v4/users/me/typing", json=body, action="show that it writes")
 
     async def open_direct(self, sender: str) -> dict[str, Any]:
         http, bot = await self._connect()

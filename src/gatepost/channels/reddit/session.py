@@ -153,8 +153,10 @@ class RedditSession:
         value, scope = given.get("access_token"), given.get("scope")
         if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value:
             raise Unavailable("Reddit", "its answer has no access token")
-        told = given.get("expires_in")
-        lasts = float(told) if isinstance(told, int | float) and math.isfinite(told) else USUAL_TOKEN_S
+        expires_in = given.get("expires_in")
+        lasts = (
+            float(expires_in) if isinstance(expires_in, int | float) and math.isfinite(expires_in) else USUAL_TOKEN_S
+        )
         lasts = min(max(lasts - RENEWED_BEFORE_S, SHORTEST_TOKEN_S), LONGEST_TOKEN_S)
         scopes = frozenset(str(scope or ALL_SCOPES).replace(",", " ").split())
         token = AccessToken(value, scopes, self._deps.clock.monotonic() + int(lasts * SECOND))

@@ -347,8 +347,8 @@ def check_answer(answer: Any, action: str) -> Mapping[str, Any]:
 
 
 def _find_wait(inner: Any, words: str) -> float:
-    told = _read_number(inner.get("ratelimit"))
+    wait_s = _read_number(inner.get("ratelimit"))
     found = _WAIT.search(words)
-    if not told and found:
-        told = int(found[1]) * _UNITS[found[2]] + 1
-    return min(told or UNKNOWN_WAIT_S, LONGEST_WAIT_S)
+    if not wait_s and found:
+        wait_s = int(found[1]) * _UNITS[found[2]] + 1
+    return min(wait_s or UNKNOWN_WAIT_S, LONGEST_WAIT_S)

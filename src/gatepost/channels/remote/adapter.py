@@ -9,10 +9,10 @@ from typing import Any
 from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.hooks import HookInbox
 from gatepost.channels.remote import ANSWER_S, FEATURES, LARGEST_FILE, parse_features, wire
+from gatepost.channels.remote.active_program import ActiveProgram, ProgramReplaced
 from gatepost.channels.remote.exchange import EffectExchange, RemoteEffect
 from gatepost.channels.remote.http_app import make_app
-from gatepost.channels.remote.seat import ProgramReplaced, ProgramSeat
-from gatepost.channels.remote.uploads import UploadShelf
+from gatepost.channels.remote.uploads import UploadStore
 from gatepost.channels.remote.wire import EffectKind, OutcomeStatus, PostedOutcome
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, SetupError, Unavailable
@@ -43,8 +43,8 @@ class RemoteProgram:
         self.title = f"the program of {self.platform}"
         self.largest_file = deps.config[LARGEST_FILE]
         self.exchange = EffectExchange(self.title, deps.config[ANSWER_S])
-        self.seat = ProgramSeat(self._now, self._hand_over)
-        self.uploads = UploadShelf(deps.folder, self.largest_file)
+        self.active_program = ActiveProgram(self._now, self._hand_over)
+        self.uploads = UploadStore(deps.folder, self.largest_file)
         self._inbox, self._open = HookInbox(deps), AsyncExitStack()
         self._app = make_app(self)
         self._started = self._now()
@@ -69,7 +69,7 @@ class RemoteProgram:
         await self._open.aclose()
 
     def _count_patience(self) -> float:
-        return max(self._started, self.seat.called_at or 0.0) + self.gone_s - self._now()
+        return max(self._started, self.active_program.called_at or 0.0) + self.gone_s - self._now()
 
     def _make_gone(self) -> Unavailable:
         return Unavailable(self.title, f"none has called for {self.gone_s:g} s; start it with its token")
@@ -101,10 +101,14 @@ class RemoteProgram:
 
     async def check(self) -> BotIdentity:
         hint = f"`gatepost channel token {self.platform}` makes a token for the program"
-        if not self.seat.program:
+        if not self.active_program.program:
             return BotIdentity(name="a program that has not called yet", notes=(hint,))
-        waits = "it waits for what is to be sent" if self.seat.open_polls else "it does not ask for what is to be sent"
-        return BotIdentity(name=f"the program {self.seat.program}", notes=(waits,))
+        waits = (
+            "it waits for what is to be sent"
+            if self.active_program.open_polls
+            else "it does not ask for what is to be sent"
+        )
+        return BotIdentity(name=f"the program {self.active_program.program}", notes=(waits,))
 
     async def _ask(
         self,
@@ -143,7 +147,7 @@ class RemoteProgram:
     def enter(self, program: str) -> None:
         """A call of this program: evidence that it is there, unless it was replaced."""
         try:
-            self.seat.enter(program)
+            self.active_program.enter(program)
         except ProgramReplaced as error:
             self.record_conflict(error)
             raise
@@ -160,23 +164,25 @@ class RemoteProgram:
 
     async def poll(self, program: str, poll: int, wait_s: float) -> list[RemoteEffect]:
         """Return what is to be done now; nothing after so long, or if a newer poll waits."""
-        self.seat.open_polls += 1
+        self.active_program.open_polls += 1
         try:
             async with asyncio.timeout(wait_s):
-                await self.exchange.wait(lambda: not self.seat.is_newest(poll) or self.seat.program != program)
+                await self.exchange.wait(
+                    lambda: not self.active_program.is_newest(poll) or self.active_program.program != program
+                )
         except TimeoutError:
             return []
         finally:
-            self.seat.open_polls -= 1
+            self.active_program.open_polls -= 1
         try:
-            self.seat.check(program)
+            self.active_program.check(program)
         except ProgramReplaced as error:
             self.record_conflict(error)
             raise
-        return self.exchange.claim(program) if self.seat.is_newest(poll) else []
+        return self.exchange.claim(program) if self.active_program.is_newest(poll) else []
 
     def begin_poll(self) -> int:
-        poll = self.seat.begin_poll()
+        poll = self.active_program.begin_poll()
         self.exchange.ring()
         return poll
 

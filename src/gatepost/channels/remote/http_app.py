@@ -17,8 +17,8 @@ from starlette.routing import Route
 
 from gatepost.channels.contract import ADMIT
 from gatepost.channels.remote import wire
+from gatepost.channels.remote.active_program import ProgramReplaced
 from gatepost.channels.remote.exchange import RemoteEffect
-from gatepost.channels.remote.seat import ProgramReplaced
 from gatepost.channels.remote.uploads import FileTooLarge
 from gatepost.channels.remote.wire import PostedBatch, PostedOutcome
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
@@ -150,7 +150,7 @@ async def _stream_effects(channel: "RemoteProgram", request: Request, program: s
     token = request.headers["authorization"].partition(" ")[2].strip()
     poll = channel.begin_poll()
     yield ": here\n\n"
-    while channel.seat.is_newest(poll):
+    while channel.active_program.is_newest(poll):
         try:
             found = await channel.poll(program, poll, KEEPALIVE_S)
         except ProgramReplaced as error:

@@ -32,7 +32,7 @@ class _Upload(Struct, frozen=True):
     at: float
 
 
-class UploadShelf:
+class UploadStore:
     def __init__(self, folder: Path | None, largest: int) -> None:
         self._folder = folder / "uploads" if folder is not None else None
         self._largest = largest

@@ -46,8 +46,8 @@ def read_keys(answer: Any) -> dict[str, SigningKey]:
             key = numbers.public_key()
         except (ValueError, NotProved):
             continue
-        told = each.get("endorsements")
-        endorsed = tuple(str(name) for name in told) if isinstance(told, list) else ()
+        endorsements = each.get("endorsements")
+        endorsed = tuple(str(name) for name in endorsements) if isinstance(endorsements, list) else ()
         if key.key_size >= SMALLEST_KEY:
             found[each["kid"]] = SigningKey(key, endorsed)
     return found

@@ -97,11 +97,11 @@ def read_room(activity: Mapping[str, Any]) -> TeamsRoom | None:
 
 def read_tenant(activity: Mapping[str, Any]) -> str:
     """Return whose people speak there."""
-    told = activity.get("conversation")
+    conversation = activity.get("conversation")
     data = activity.get("channelData")
     tenant = data.get("tenant") if isinstance(data, Mapping) else None
     found = tenant.get("id") if isinstance(tenant, Mapping) else None
-    return str(found or (told.get("tenantId") if isinstance(told, Mapping) else "") or "")
+    return str(found or (conversation.get("tenantId") if isinstance(conversation, Mapping) else "") or "")
 
 
 def read_person(person: Any) -> str:

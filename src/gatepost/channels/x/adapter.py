@@ -242,10 +242,10 @@ class XAccount:
 
     def _find_retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
         """X names the moment at which its window begins anew."""
-        told = response.headers.get("x-rate-limit-reset", "")
-        if not told.isdecimal() or len(told) > 12:
+        reset_at = response.headers.get("x-rate-limit-reset", "")
+        if not reset_at.isdecimal() or len(reset_at) > 12:
             return None
-        return max(int(told) - self._deps.clock.now() / SECOND, 1.0)
+        return max(int(reset_at) - self._deps.clock.now() / SECOND, 1.0)
 
     async def close(self) -> None:
         if self._http is not None:

@@ -257,5 +257,5 @@ def _is_lost_queue(refusal: PlatformRefusal) -> bool:
 
 
 def _find_retry_after(response: httpx2.Response, answer: Any) -> float | None:
-    told = answer.get("retry-after") if isinstance(answer, Mapping) else None
-    return float(told) if isinstance(told, int | float) else None
+    wait_s = answer.get("retry-after") if isinstance(answer, Mapping) else None
+    return float(wait_s) if isinstance(wait_s, int | float) else None

@@ -166,10 +166,10 @@ def _try_flock(handle: int, how: int) -> bool:
 
 def _identify_holder(home: Home, handle: int) -> LockHolder:
     """The kernel knows who holds the lock; the file may be corrupt, or still be that of a daemon that was killed."""
-    told = read_holder(home)
+    holder = read_holder(home)
     pid = _find_pid(os.fstat(handle))
-    if told is not None and told.here and pid in (0, told.pid):
-        return told
+    if holder is not None and holder.here and pid in (0, holder.pid):
+        return holder
     return LockHolder(pid=pid)
 
 

@@ -81,13 +81,13 @@ class KeptSandbox:
             return []
 
     def _signal_tree(self, number: int) -> None:
-        told: set[int] = set()
+        stopped: set[int] = set()
         for _ in range(MOST_ROUNDS):
-            new = [pid for pid in self._list_tree() if pid not in told]
+            new = [pid for pid in self._list_tree() if pid not in stopped]
             if not new:
                 return
             for pid in new:  # a parent before its children: stopped, it starts no further ones
-                told.add(pid)
+                stopped.add(pid)
                 _signal(pid, number)
 
     def _list_tree(self) -> list[int]:

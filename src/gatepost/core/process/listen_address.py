@@ -121,8 +121,8 @@ def find_control_path(home: Home) -> Path:
     information.
     """
     config = settings.load_declared(home.path, CONTROL_SOCKET)
-    told = home_lock.read_holder(home) if not config[CONTROL_SOCKET] else None
-    return _socket(told.control) if told is not None and told.control else control_path(home, config)
+    holder = home_lock.read_holder(home) if not config[CONTROL_SOCKET] else None
+    return _socket(holder.control) if holder is not None and holder.control else control_path(home, config)
 
 
 def _socket(text: str) -> Path:

@@ -94,13 +94,13 @@ class ClaudePrompt:
 
 def _make_prompt(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ClaudePrompt:
     system = [part.content for message in messages for part in message.parts if isinstance(part, SystemPromptPart)]
-    told = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
+    instructions = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
     before, blocks = messages[:-1], list[Block]()
     if lines := [line for message in before for line in _lines(message)]:
         blocks.append(_text("This was said before:\n\n" + "\n\n".join(lines) + "\n\nNow:"))
     for part in messages[-1].parts if messages else ():
         blocks += _blocks(part)
-    return ClaudePrompt("\n\n".join(each for each in [*system, told] if each), blocks or [_text("")])
+    return ClaudePrompt("\n\n".join(each for each in [*system, instructions] if each), blocks or [_text("")])
 
 
 def _lines(message: ModelMessage) -> list[str]:
@@ -211,18 +211,18 @@ class ClaudeCodeModel(Model[Any]):
                     result = message
         if result is None or result.is_error:
             raise exceptions.ModelAPIError(self._model_name, _reason(result))
-        told = result.usage or {}
+        usage = result.usage or {}
         metadata = Metadata(
             result.session_id,
             result.total_cost_usd,
             result.num_turns,
             result.duration_ms,
             result.duration_api_ms,
-            told,
+            usage,
         )
         response = ModelResponse(
             parts=[_part(result, parameters)],
-            usage=_usage(told),
+            usage=_usage(usage),
             model_name=self._model_name,
             provider_name=self.system,
             provider_response_id=result.session_id,
@@ -351,11 +351,11 @@ def _part(result: Any, parameters: ModelRequestParameters) -> TextPart | ToolCal
     return TextPart(json.dumps(result.structured_output, ensure_ascii=False))
 
 
-def _usage(told: Mapping[str, Any]) -> RequestUsage:
-    read, written = told.get("cache_read_input_tokens") or 0, told.get("cache_creation_input_tokens") or 0
+def _usage(counts: Mapping[str, Any]) -> RequestUsage:
+    read, written = counts.get("cache_read_input_tokens") or 0, counts.get("cache_creation_input_tokens") or 0
     return RequestUsage(
-        input_tokens=(told.get("input_tokens") or 0) + read + written,
-        output_tokens=told.get("output_tokens") or 0,
+        input_tokens=(counts.get("input_tokens") or 0) + read + written,
+        output_tokens=counts.get("output_tokens") or 0,
         cache_read_tokens=read,
         cache_write_tokens=written,
     )

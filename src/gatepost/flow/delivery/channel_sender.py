@@ -85,15 +85,21 @@ class SendOutcome(Struct, frozen=True):
 class ChannelSender:
     def __init__(
         self,
-        channels: Mapping[str, Channel],
-        reach: ChannelInstances,
+        adapters: Mapping[str, Channel],
+        channels: ChannelInstances,
         clock: Clock,
         policy: DeliveryRetryPolicy,
         timeout: float,
         pace: DeliveryPace | None = None,
     ) -> None:
-        self._channels, self._reach, self._clock, self._policy, self._timeout = channels, reach, clock, policy, timeout
-        self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
+        self._adapters, self._channels, self._clock, self._policy, self._timeout = (
+            adapters,
+            channels,
+            clock,
+            policy,
+            timeout,
+        )
+        self._pace = pace or DeliveryPace(channels, clock, policy.most_age)
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
         self.may_act: FenceCheck = always
@@ -102,7 +108,7 @@ class ChannelSender:
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
-        channel = self._channels.get(effect.instance)
+        channel = self._adapters.get(effect.instance)
         if channel is None:
             reason = self.why_away(effect.instance) or "it is not switched on; `gatepost channel list` shows what is"
             why = Unavailable(f"the channel {effect.instance!r}", reason)
@@ -182,7 +188,7 @@ class ChannelSender:
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
-        kind = self._reach.get_kind(effect.instance)
+        kind = self._channels.get_kind(effect.instance)
         return degrade(
             message,
             kind.features,
@@ -215,7 +221,7 @@ class ChannelSender:
     async def _look_up_effect(self, channel: Channel, job: SendJob) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
         effect = job.effect
-        features = self._reach.get_kind(effect.instance).features
+        features = self._channels.get_kind(effect.instance).features
         if job.is_repeatable or (Feature.LOOKUP not in features and Feature.KEYED in features):
             return self._now(effect, "it may not have arrived, and arrives once")
         unknown = SendOutcome(
@@ -249,7 +255,7 @@ class ChannelSender:
 
     def _may_be_seen(self, effect: OutboxEffect) -> bool:
         """Return True for first words of an answer in a room whose channel can look back."""
-        return is_draft(effect) and isinstance(self._channels.get(effect.instance), SupportsHistory)
+        return is_draft(effect) and isinstance(self._adapters.get(effect.instance), SupportsHistory)
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
         """A limit that holds for the whole channel stops its other rooms, too. One that the deletion of an interim line
@@ -261,7 +267,7 @@ class ChannelSender:
 
     def _uncertain(self, job: SendJob, error: Unavailable) -> SendOutcome:
         effect = job.effect
-        features = self._reach.get_kind(effect.instance).features
+        features = self._channels.get_kind(effect.instance).features
         if effect.origin == EffectOrigin.STATUS and effect.op is Op.EDIT:  # what stands behind it in the room is newer
             return SendOutcome(effect, EffectState.FAILED, str(error))
         if job.is_repeatable:

@@ -61,8 +61,8 @@ class DeliveryLoop:
         store: Store,
         clock: Clock,
         config: Config,
-        channels: Mapping[str, Channel],
-        reach: ChannelInstances,
+        adapters: Mapping[str, Channel],
+        channels: ChannelInstances,
         events: EventBus,
         owner: str,
         duties: Duties | None = None,
@@ -71,11 +71,11 @@ class DeliveryLoop:
         self._duties = duties or Duties()
         self._duties.on_change(self._duties_changed)
         timeout, policy = config[TIMEOUT_S], load_retry_policy(config)
-        self._terms = DeliveryContext(
-            owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, reach=reach
+        self._context = DeliveryContext(
+            owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, channels=channels
         )
-        self._pace = DeliveryPace(reach, clock, policy.most_age)
-        self._sender = ChannelSender(channels, reach, clock, policy, timeout, self._pace)
+        self._pace = DeliveryPace(channels, clock, policy.most_age)
+        self._sender = ChannelSender(adapters, channels, clock, policy, timeout, self._pace)
         self._most, self._look = max(config[LANES], 1), config[LOOK_S]
         self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
         self._waiting: dict[str, FairQueue[DeliveryLane]] = {}  # for a free place, by instance; none is empty
@@ -125,10 +125,10 @@ class DeliveryLoop:
             answer = await self._store.write(fn, lane=lane)
             self._room_changed(instance, address)
             return answer
-        now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+        now, oldest = self._clock.now(), self._clock.ago(self._context.policy.most_age)
 
         def both(db: Db) -> tuple[T, SendJob | WaitUntil | None]:
-            return fn(db), outbox_claims.settle_and_claim(db, self._terms, place, None, self._look_up_at, now, oldest)
+            return fn(db), outbox_claims.settle_and_claim(db, self._context, place, None, self._look_up_at, now, oldest)
 
         writing = asyncio.ensure_future(self._store.write(both, lane=lane))
         writing.add_done_callback(partial(self._written, place))  # also if the caller is cancelled meanwhile
@@ -313,14 +313,14 @@ class DeliveryLoop:
         if outcome is not None and outcome.state == EffectState.SENDING:
             self._look_up_at[outcome.effect.id] = outcome.next_at or 0
         while True:
-            now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
+            now, oldest = self._clock.now(), self._clock.ago(self._context.policy.most_age)
             # "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or can be
             # looked up, a power cut that forgets the state harms nobody.
-            durable = not self._terms.reach.get_kind(lane.instance).features & {Feature.KEYED, Feature.LOOKUP}
+            durable = not self._context.channels.get_kind(lane.instance).features & {Feature.KEYED, Feature.LOOKUP}
             try:
                 job = await self._store.write(
                     outbox_claims.settle_and_claim,
-                    self._terms,
+                    self._context,
                     lane,
                     outcome,
                     self._look_up_at,
@@ -342,7 +342,7 @@ class DeliveryLoop:
         """Record without taking the next."""
         while True:
             try:
-                await self._store.write(outbox_claims.settle_effect, self._terms.reach, outcome, self._clock.now())
+                await self._store.write(outbox_claims.settle_effect, self._context.channels, outcome, self._clock.now())
             except Unavailable as error:
                 await self._wait_for_store(error)
             else:
@@ -379,8 +379,8 @@ class DeliveryLoop:
     async def record_late_failure(self, instance: str, failure: LateFailure) -> None:
         """Take back a message that the platform accepted and did not deliver. Raise Unavailable if that cannot be
         recorded yet, so that the platform reports it again."""
-        reach, now = self._terms.reach, self._clock.now()
-        address = await self._store.write(outbox_claims.settle_late_failure, reach, instance, failure, now)
+        channels, now = self._context.channels, self._clock.now()
+        address = await self._store.write(outbox_claims.settle_late_failure, channels, instance, failure, now)
         LOG.warning("not delivered after all", instance=instance, key=failure.key, reason=failure.why)
         if address:
             self._bells.room(instance, address)

@@ -39,8 +39,8 @@ class _GrowingText:
 class GrowingMessages:
     """One for the gateway, for all rooms of channels whose option `drafts` is on (`ShowsDrafts`)."""
 
-    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus) -> None:
-        self._store, self._clock, self._reach, self._bells = store, clock, reach, events
+    def __init__(self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus) -> None:
+        self._store, self._clock, self._channels, self._bells = store, clock, channels, events
         self._texts: dict[str, _GrowingText] = {}  # by session
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -76,7 +76,7 @@ class GrowingMessages:
 
     def _show_later(self, known: _GrowingText) -> None:
         growing = sum(each.draft.instance == known.draft.instance for each in self._texts.values())
-        pace = self._reach.get_kind(known.draft.instance).pace
+        pace = self._channels.get_kind(known.draft.instance).pace
         self._plan(known, pace.get_draft_interval(known.draft.address, growing))
         if known.draft.text != known.shown:
             known.shown = known.draft.text
@@ -91,10 +91,10 @@ class GrowingMessages:
         draft = known.draft
         if self._texts.get(draft.session) is not known:  # it was stopped before this task began
             return
-        await self._write(draft.session, lambda db: record_draft(db, self._reach, draft, self._clock.now()))
+        await self._write(draft.session, lambda db: record_draft(db, self._channels, draft, self._clock.now()))
 
     async def _close(self, session_id: str, turn_id: str, text: str) -> None:
-        await self._write(session_id, lambda db: close_draft(db, self._reach, turn_id, text, self._clock.now()))
+        await self._write(session_id, lambda db: close_draft(db, self._channels, turn_id, text, self._clock.now()))
 
     async def _write(self, session_id: str, fn: Callable[[Db], tuple[str, str] | None]) -> None:
         """In the session's lane: what was given to it first is written first. A draft that is lost harms nobody."""
@@ -107,37 +107,37 @@ class GrowingMessages:
             self._bells.room(*room)
 
 
-def record_draft(db: Db, reach: ChannelInstances, draft: Draft, now: int) -> tuple[str, str] | None:
+def record_draft(db: Db, channels: ChannelInstances, draft: Draft, now: int) -> tuple[str, str] | None:
     """The room to ring; None: there is nothing to send. The turn that the ledger has open says where it is shown."""
     turn = turns.find_open(db, draft.session)
-    if turn is None or turn.state is not TurnState.BEGUN or not reach.shows_drafts(turn.instance):
+    if turn is None or turn.state is not TurnState.BEGUN or not channels.shows_drafts(turn.instance):
         return None
     if (turn.address, turn.thread) != (draft.address, draft.thread):
         return None
-    limit = min(reach.get_kind(turn.instance).max_text or LONGEST, LONGEST)
-    text = shorten(draft.text, limit, reach.get_kind(turn.instance).text_unit)
+    limit = min(channels.get_kind(turn.instance).max_text or LONGEST, LONGEST)
+    text = shorten(draft.text, limit, channels.get_kind(turn.instance).text_unit)
     return (turn.instance, turn.address) if growing_drafts.record(db, turn, text, now) else None
 
 
-def close_draft(db: Db, reach: ChannelInstances, turn_id: str, text: str, now: int) -> tuple[str, str] | None:
+def close_draft(db: Db, channels: ChannelInstances, turn_id: str, text: str, now: int) -> tuple[str, str] | None:
     """Remove the draft of a turn that has ended, or keep it if its answer was cut off. A turn that is continued keeps
     its draft for the answer that comes then. Return the room to ring, None if there is nothing to send."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.ended_at is None:
         return None
     if turn.state is TurnState.FAILED:
-        changed = keep_draft(db, reach, turn, text, now)
+        changed = keep_draft(db, channels, turn, text, now)
     else:
-        deletes = Feature.DELETE in reach.get_kind(turn.instance).features
+        deletes = Feature.DELETE in channels.get_kind(turn.instance).features
         changed = growing_drafts.withdraw(db, turn, deletes=deletes, now=now)
     return (turn.instance, turn.address) if changed else None
 
 
-def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int) -> bool:
+def keep_draft(db: Db, channels: ChannelInstances, turn: Turn, text: str, now: int) -> bool:
     """Leave what people saw of an answer that was cut off as a message of the agent, once. Where answers grow it takes
     the place of the draft, and is marked. Elsewhere the notice right below it says the same. Where nothing was on the
     screen, nothing is added. Return True if there is something to send."""
-    grows = reach.shows_drafts(turn.instance)
+    grows = channels.shows_drafts(turn.instance)
     if grows and (seen := growing_drafts.find_text(db, turn.id)):
         text = text if text.startswith(seen.rstrip(ELLIPSIS)) else seen
     elif grows:
@@ -158,4 +158,4 @@ def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int)
         attempt=turn.attempt,
         grows=grows,
     )
-    return find_or_add(db, reach, kept, now)[1]
+    return find_or_add(db, channels, kept, now)[1]

@@ -50,12 +50,12 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
     owner: str
     lease: int
     policy: DeliveryRetryPolicy
-    reach: ChannelInstances
+    channels: ChannelInstances
 
 
 def settle_and_claim(
     db: Db,
-    terms: DeliveryContext,
+    context: DeliveryContext,
     lane: DeliveryLane,
     outcome: SendOutcome | None,
     look_up_at: Mapping[int, int],
@@ -67,11 +67,11 @@ def settle_and_claim(
     `look_up_at`: rows of which we wait to know whether they happened. `oldest`: what was made before is stale.
     """
     if outcome is not None:
-        settle_effect(db, terms.reach, outcome, now)
-    effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
+        settle_effect(db, context.channels, outcome, now)
+    effect = outbox.claim_head(db, lane.instance, lane.address, context.owner, now, context.lease, oldest)
     if effect is not None and effect.state == EffectState.PENDING and effect.created_at < oldest:
-        _expire_stale(db, terms.reach, lane, oldest, now)
-        effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+        _expire_stale(db, context.channels, lane, oldest, now)
+        effect = outbox.claim_head(db, lane.instance, lane.address, context.owner, now, context.lease)
     return _next(db, effect, look_up_at, now)
 
 
@@ -90,7 +90,7 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
     return SendJob(effect, target, found, draft, frozenset(each.platform_id or "" for each in known))
 
 
-def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: int) -> None:
+def settle_effect(db: Db, channels: ChannelInstances, outcome: SendOutcome, now: int) -> None:
     effect = outcome.effect
     if outcome.place is not None and outcome.state == EffectState.SENT:
         growing_drafts.release_platform_id(db, outcome.place)
@@ -98,28 +98,28 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
         growing_drafts.give_up_place(db, effect)
     elif outcome.state == EffectState.SENT and growing_drafts.LEFT in effect.payload:
         growing_drafts.remove_left(
-            db, effect, deletes=Feature.DELETE in reach.get_kind(effect.instance).features, now=now
+            db, effect, deletes=Feature.DELETE in channels.get_kind(effect.instance).features, now=now
         )
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
         if outcome.state is EffectState.FAILED and effect.payload.get("files"):
-            _add_file_notice(db, reach, effect, outcome.reason, now)
+            _add_file_notice(db, channels, effect, outcome.reason, now)
     if effect.origin != EffectOrigin.RESULT:
-        _record_at_origin(db, reach, effect, outcome.state, outcome.reason, now)
+        _record_at_origin(db, channels, effect, outcome.state, outcome.reason, now)
 
 
 def _record_at_origin(
-    db: Db, reach: ChannelInstances, effect: OutboxEffect, state: EffectState, reason: str, now: int
+    db: Db, channels: ChannelInstances, effect: OutboxEffect, state: EffectState, reason: str, now: int
 ) -> None:
     """Record the outcome where it counts beyond the message itself. The key of an effect tells whose it is."""
     if effect.key.startswith(scheduled_texts.BEGIN):
-        record_text_outcome(db, reach, effect, state, reason, now)
+        record_text_outcome(db, channels, effect, state, reason, now)
     elif effect.key.startswith(CARD_KEY):
         record_card_outcome(db, effect, state, now)
 
 
-def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure: LateFailure, now: int) -> str:
+def settle_late_failure(db: Db, channels: ChannelInstances, instance: str, failure: LateFailure, now: int) -> str:
     """Take back what a platform accepted and did not deliver; return the address of a room that has work again, or ''.
     A message that was sent anew has another id, so an old report says nothing about it."""
     effect = outbox.find_by_key(db, failure.key)
@@ -134,7 +134,7 @@ def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure:
     if state is EffectState.FAILED:
         if effect.origin in AGENTS_OWN:
             _add_context_row(db, effect, f"delivery_{state}", failure.why, now)
-        _record_at_origin(db, reach, effect, state, failure.why, now)
+        _record_at_origin(db, channels, effect, state, failure.why, now)
     return effect.address if state is EffectState.PENDING else ""
 
 
@@ -142,13 +142,13 @@ def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now:
     session = sessions.get(db, effect.session_id) if effect.session_id else None
     if session is None or session.closed_at is not None:
         return
-    told = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
-    message_id = messages.add_system(db, session, f"delivery:{effect.id}", told, now)
+    content = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
+    message_id = messages.add_system(db, session, f"delivery:{effect.id}", content, now)
     if message_id is not None:
         inbox.observe(db, message_id, session.id, session.folder, "guest", now)
 
 
-def _add_file_notice(db: Db, reach: ChannelInstances, effect: OutboxEffect, reason: str, now: int) -> None:
+def _add_file_notice(db: Db, channels: ChannelInstances, effect: OutboxEffect, reason: str, now: int) -> None:
     """Tell the room that a file is not coming: nobody there can know that there was one."""
     names = ", ".join(str(each.get("name")) for each in effect.payload["files"])
     new = OutgoingMessage(
@@ -159,10 +159,10 @@ def _add_file_notice(db: Db, reach: ChannelInstances, effect: OutboxEffect, reas
         thread=effect.thread,
         text=f"I could not send {names}: {reason}",
     )
-    add_outgoing_message(db, reach, new, now)
+    add_outgoing_message(db, channels, new, now)
 
 
-def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: int, now: int) -> None:
+def _expire_stale(db: Db, channels: ChannelInstances, lane: DeliveryLane, oldest: int, now: int) -> None:
     """End every stale row of the lane at once. Each session gets one row of context. The room gets one notice, which
     outlives the outage that it tells of. While it is on its way, it speaks for rows that become stale meanwhile."""
     own: dict[str | None, list[OutboxEffect]] = {}
@@ -170,16 +170,16 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
         if effect.key.startswith(NOTICE):
             continue
         outbox.record_outcome(db, effect.id, EffectState.FAILED, STALE, now)
-        _record_at_origin(db, reach, effect, EffectState.FAILED, STALE, now)
+        _record_at_origin(db, channels, effect, EffectState.FAILED, STALE, now)
         if effect.origin in AGENTS_OWN:
             own.setdefault(effect.session_id, []).append(effect)
     for effects in own.values():
         _add_context_row(db, effects[-1], "delivery_failed", STALE, now, len(effects))
     if own:
-        _add_stale_notice(db, reach, lane, now)
+        _add_stale_notice(db, channels, lane, now)
 
 
-def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: int) -> None:
+def _add_stale_notice(db: Db, channels: ChannelInstances, lane: DeliveryLane, now: int) -> None:
     db.lock(LockKind.ROOM, lane.instance, lane.address)
     number = 1
     while (earlier := outbox.find_by_key(db, key := f"{NOTICE}{lane.instance}:{lane.address}:{number}")) is not None:
@@ -189,4 +189,4 @@ def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: 
     new = OutgoingMessage(
         key=key, origin=EffectOrigin.NOTICE, instance=lane.instance, address=lane.address, text=NOTICE_TEXT
     )
-    add_outgoing_message(db, reach, new, now)
+    add_outgoing_message(db, channels, new, now)

@@ -49,9 +49,9 @@ class ChannelInstances:
     long a group stays in a conversation of theirs, where its route says nothing."""
 
     def __init__(
-        self, kinds: Mapping[str, ChannelKind], channels: Mapping[str, Channel] | None = None, engages_s: int = 0
+        self, kinds: Mapping[str, ChannelKind], adapters: Mapping[str, Channel] | None = None, engages_s: int = 0
     ) -> None:
-        self._kinds, self._channels, self.engages_s = kinds, channels or {}, engages_s
+        self._kinds, self._adapters, self.engages_s = kinds, adapters or {}, engages_s
         self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
         self.get_draft: Callable[[str], str] = lambda session_id: ""  # what people see of its answer that is written
 
@@ -111,7 +111,7 @@ class ChannelInstances:
         return [instance for instance, kind in self._kinds.items() if feature in kind.features]
 
     def find_channel(self, instance: str) -> Channel | None:
-        return self._channels.get(instance)
+        return self._adapters.get(instance)
 
     def add_server(self, instance: str, inbound: Inbound) -> Inbound:
         """An event that its channel was asked for, with senders as the gateway knows them."""
@@ -127,7 +127,7 @@ class ChannelInstances:
         """Return what this bot is called on its platform, in lower case; empty if its channel does not know
         (`HasOwnNames`). Asked with each message, and to ask whether a channel is of a protocol costs more than all else
         there."""
-        names: frozenset[str] = getattr(self._channels.get(instance), "own_names", frozenset())
+        names: frozenset[str] = getattr(self._adapters.get(instance), "own_names", frozenset())
         return frozenset(map(str.lower, names)) if names else names
 
 
@@ -152,18 +152,18 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     secret: str = ""  # is sent in the place of the text, whole; the ledger, which agents read, has the text
 
 
-def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
+def add_outgoing_message(db: Db, channels: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
     """Add the rows, or find those that are there: of this key, or, for a result, of what its turn already said.
 
     Empty if there is nothing to say.
     """
-    return find_or_add(db, reach, new, now)[0]
+    return find_or_add(db, channels, new, now)[0]
 
 
-def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
+def find_or_add(db: Db, channels: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
     """The same, and whether they were added."""
     db.lock(LockKind.ROOM, new.instance, new.address)
-    parts = _split_parts(reach, new)
+    parts = _split_parts(channels, new)
     if new.origin != EffectOrigin.RESULT or new.turn_id is None:
         found = find_parts(db, new.key)
     elif parts and outbox.has_effect(db, new.key, new.turn_id, new.instance, new.address, parts[0]):
@@ -183,8 +183,8 @@ def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int)
     return added, bool(added)
 
 
-def _split_parts(reach: ChannelInstances, new: OutgoingMessage) -> list[str]:
-    kind, text = reach.get_kind(new.instance), clean(new.text)
+def _split_parts(channels: ChannelInstances, new: OutgoingMessage) -> list[str]:
+    kind, text = channels.get_kind(new.instance), clean(new.text)
     limit = kind.max_text or runner_frames.LONGEST_RESULT
     if kind.max_text and new.files:
         unsent = content_fallback.sort_files(new.files, Op.SEND, kind.features, kind.largest_file)[1]

@@ -42,8 +42,8 @@ class _InstanceLimits:
 
 
 class DeliveryPace:
-    def __init__(self, reach: ChannelInstances, clock: Clock, longest_pause: int) -> None:
-        self._reach, self._clock, self._longest = reach, clock, longest_pause
+    def __init__(self, channels: ChannelInstances, clock: Clock, longest_pause: int) -> None:
+        self._channels, self._clock, self._longest = channels, clock, longest_pause
         self._limits: dict[str, _InstanceLimits] = {}
         self._paused: dict[str, int] = {}  # by instance: until when
         self._due: dict[str, int] = {}  # by instance
@@ -104,7 +104,7 @@ class DeliveryPace:
 
     def _find_limits(self, instance: str, address: str) -> tuple[PaceLimit | None, PaceLimit | None]:
         """Return the limit of an instance, and that of one of its rooms."""
-        pace, known = self._reach.get_kind(instance).pace, self._limits.get(instance)
+        pace, known = self._channels.get_kind(instance).pace, self._limits.get(instance)
         if known is None or known.pace is not pace:  # it may be switched on later, or be of another kind by now
             known = self._limits[instance] = _InstanceLimits(pace)
         return known.everywhere, known.rooms.get(pace.get_room_rate(address)) if known.rooms else None

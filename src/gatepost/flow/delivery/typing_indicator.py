@@ -23,8 +23,8 @@ TypingPlace = tuple[str, str, str]  # instance, address, thread
 
 
 class TypingIndicator:
-    def __init__(self, channels: Mapping[str, Channel], reach: ChannelInstances) -> None:
-        self._channels, self._reach = channels, reach
+    def __init__(self, adapters: Mapping[str, Channel], channels: ChannelInstances) -> None:
+        self._adapters, self._channels = adapters, channels
         self._able: dict[str, tuple[object, SupportsTyping | None]] = {}  # by instance: asked once of each channel
         self._shown: dict[TypingPlace, bool] = {}  # False: paused
         self._changed: set[TypingPlace] = set()
@@ -35,7 +35,7 @@ class TypingIndicator:
     def start(self, instance: str, address: str, thread: str, read: tuple[str, ...] = ()) -> None:
         """A turn runs there, or something happened in it: shown at once, and until `stop`. `read`: messages that its
         agent has taken. People see it, where the instance says so."""
-        place, kind = (instance, address, thread), self._reach.get_kind(instance)
+        place, kind = (instance, address, thread), self._channels.get_kind(instance)
         if read and kind.read_marks:
             self._unmarked[place] = (self._unmarked.get(place, ()) + read)[-MOST_MARKED:]
             self._changed.add(place)
@@ -92,7 +92,7 @@ class TypingIndicator:
 
     async def _mark(self, place: TypingPlace, messages: tuple[str, ...]) -> None:
         instance, address, thread = place
-        channel: object = self._channels.get(instance)
+        channel: object = self._adapters.get(instance)
         if not isinstance(channel, SupportsReadMarks):
             return
         try:
@@ -103,7 +103,7 @@ class TypingIndicator:
 
     async def _call(self, place: TypingPlace, on: bool) -> None:
         instance, address, thread = place
-        channel: object = self._channels.get(instance)
+        channel: object = self._adapters.get(instance)
         known = self._able.get(instance)
         if known is None or known[0] is not channel:
             known = self._able[instance] = (channel, channel if isinstance(channel, SupportsTyping) else None)

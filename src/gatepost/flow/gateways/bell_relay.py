@@ -19,7 +19,7 @@ HEARD_S = 4.5  # for which one that was heard is there, whether or not the last 
 Notice = tuple[str, ...]
 
 
-class Board(Protocol):
+class NoticePort(Protocol):
     """The place where gateways leave words for each other."""
 
     def post(self, notice: Notice) -> None: ...
@@ -40,32 +40,34 @@ class BellRelay:
         `yield_s`: for so long a session that sleeps is left to who rang. `is_alone`: by the last beat."""
         self._bells, self._is_here, self._look, self._yield_s = events, is_here, look, yield_s
         self._is_alone, self._heard_until = is_alone, 0.0
-        self.board: Board | None = None
+        self.exchange: NoticePort | None = None
         events.on_any(self._relay)
 
     @asynccontextmanager
-    async def running(self, open_board: Callable[[Callable[[list[Notice]], None]], Board]) -> AsyncIterator[None]:
-        self.board = open_board(self.receive)
-        self.board.start()
+    async def running(
+        self, open_exchange: Callable[[Callable[[list[Notice]], None]], NoticePort]
+    ) -> AsyncIterator[None]:
+        self.exchange = open_exchange(self.receive)
+        self.exchange.start()
         try:
             yield
         finally:
-            board, self.board = self.board, None
-            await board.stop()
+            exchange, self.exchange = self.exchange, None
+            await exchange.stop()
 
     def _relay(self, bell: Bell, *args: str) -> None:
-        if self.board is None or (bell is Bell.SESSION and self._is_here(args[0])):
+        if self.exchange is None or (bell is Bell.SESSION and self._is_here(args[0])):
             return
         if not self._is_alone() or time.monotonic() < self._heard_until:
-            self.board.post((bell, *args))
+            self.exchange.post((bell, *args))
 
     def receive(self, notices: list[Notice]) -> None:
         """Ring the bells that others rang. Runs on the loop."""
         if notices:
             self._heard_until = time.monotonic() + HEARD_S
         else:
-            if self.board is not None:
-                self.board.post((HELLO,))
+            if self.exchange is not None:
+                self.exchange.post((HELLO,))
             self._look()
         for name, *args in notices:
             if name == Bell.SESSION and self._yield_s and not self._is_here(*args):

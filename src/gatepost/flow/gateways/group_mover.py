@@ -110,8 +110,10 @@ class GroupMover:
         here = await asyncio.to_thread(self._list_kept, sessions)
         packer = WorldPacker(self._home.path, list_tops(move.world, here), self._limits)
         await self._put(move, packer)
-        told = packer.summary
-        packed = await self._store.write(group_moves.set_packed, move, here, told.files, told.bytes, told.digest)
+        summary = packer.summary
+        packed = await self._store.write(
+            group_moves.set_packed, move, here, summary.files, summary.bytes, summary.digest
+        )
         if not packed:
             await self._store.write(passed_files.remove, [group_moves.name_pieces(move)])
         self._bells.gateways()

@@ -36,8 +36,8 @@ class Keeper:
         pid = sandbox.inner_pid
         with self._lock:
             epoch = self._time.get("epoch", 0)
-            told = {"add": _key(sandbox), "pid": pid, "started": read_start_time(pid), "freezer": freezer}
-            self._sandboxes[_key(sandbox)] = told | {"epoch": epoch}
+            entry = {"add": _key(sandbox), "pid": pid, "started": read_start_time(pid), "freezer": freezer}
+            self._sandboxes[_key(sandbox)] = entry | {"epoch": epoch}
             self._send_or_restart(self._sandboxes[_key(sandbox)])
 
     def remove(self, sandbox: Sandbox) -> None:

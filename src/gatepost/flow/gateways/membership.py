@@ -15,7 +15,7 @@ from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
 from gatepost.core.process.keeper_process import read_clock
-from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
+from gatepost.flow.gateways.bell_relay import BellRelay, Notice, NoticePort
 from gatepost.flow.gateways.duties import (
     LOOPS,
     Duties,
@@ -77,7 +77,7 @@ class Lease(Protocol):
     def stop(self) -> None: ...
     def end_life(self, db: Db, name: str, epoch: int) -> bool: ...
     def end_connections(self, name: str) -> None: ...
-    def open_board(self, hear: Callable[[list[Notice]], None]) -> Board: ...
+    def open_exchange(self, hear: Callable[[list[Notice]], None]) -> NoticePort: ...
 
 
 class DutyWork(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class GatewayMembership:
         """Until cancelled. After `start`."""
         watching = asyncio.create_task(self._watch_contact())
         try:
-            async with self._relay.running(self._lease.open_board):
+            async with self._relay.running(self._lease.open_exchange):
                 while True:
                     await self._step()
                     await self._beat.wait()
@@ -312,11 +312,11 @@ class GatewayMembership:
             row = rows.get(name)
             if row is None or row.gateway != own:
                 continue
-            told, works = encode_duty(health).decode(), name not in self._work.list_failing()
+            encoded, works = encode_duty(health).decode(), name not in self._work.list_failing()
             pauses = {each: pause for each, pause in row.pauses.items() if not (works and each == own)}
             paused = encode_duty(pauses).decode() if pauses else ""
-            if (told, paused) != (row.health, row.paused):
-                await self._store.write(gateways.set_duty_health, name, own, told, paused, durable=False)
+            if (encoded, paused) != (row.health, row.paused):
+                await self._store.write(gateways.set_duty_health, name, own, encoded, paused, durable=False)
 
 
 class Takeover(Struct, frozen=True):

@@ -17,7 +17,7 @@ from gatepost.store.messages.outbox import REPLAY_INSTANCE, EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import errands
 
-TOLD = (
+NOTICE = (
     "The machine that has this agent's files is away. Your message is kept, and is answered when the machine is back."
 )
 AFTER_S = setting(
@@ -33,8 +33,10 @@ _log = log.get("gateways")
 
 
 class PlaceNotices:
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
         self._after = to_microseconds(config[AFTER_S])
         self._since: dict[AwayWorld, int] = {}  # when it was first seen that a world's gateway is away
 
@@ -62,7 +64,7 @@ class PlaceNotices:
         rooms = [each for each in found if each.instance not in NOBODY_THERE]
         if not rooms:
             return
-        for room in await self._store.write(add_notices, self._reach, away, rooms, self._clock.now()):
+        for room in await self._store.write(add_notices, self._channels, away, rooms, self._clock.now()):
             self._bells.room(room.instance, room.address)
 
 
@@ -71,7 +73,7 @@ def _defer(db: Db, world: str, now: int) -> int:
 
 
 def add_notices(
-    db: Db, reach: ChannelInstances, away: AwayWorld, rooms: list[WaitingRoom], now: int
+    db: Db, channels: ChannelInstances, away: AwayWorld, rooms: list[WaitingRoom], now: int
 ) -> list[WaitingRoom]:
     """Once for each room and absence: what was said before is there already. Those that are new."""
     added = []
@@ -82,8 +84,8 @@ def add_notices(
             instance=room.instance,
             address=room.address,
             thread=room.thread,
-            text=TOLD,
+            text=NOTICE,
         )
-        _, new = find_or_add(db, reach, notice, now)
+        _, new = find_or_add(db, channels, notice, now)
         added += [room] if new else []
     return added

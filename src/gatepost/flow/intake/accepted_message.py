@@ -101,11 +101,11 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     ring: tuple[tuple[str, str], ...] = ()  # rooms, besides that of the message, that have something to go out
     passes: bool = False  # of a command: what follows its name goes to the agent all the same
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
-    told: bool = False
+    notified: bool = False
     decision: Decision | None = None  # of a request
     paired: bool = False  # the sender was bound to a person
     joined: bool = False  # the sender is to get a group of their own
-    rung: tuple[tuple[str, str], ...] = ()  # other rooms (instance, address) in which something is said
+    woken: tuple[tuple[str, str], ...] = ()  # other rooms (instance, address) in which something is said
     asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
     stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
 
@@ -127,7 +127,7 @@ class MessageContext(Struct, frozen=True):
 
     db: Db
     rules: RuleCache
-    reach: ChannelInstances
+    channels: ChannelInstances
     arrival: Arrival
     id: int
     thread: str
@@ -135,13 +135,15 @@ class MessageContext(Struct, frozen=True):
     parent: Message | None = None  # what it replies or reacts to
 
     def end(
-        self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False
+        self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, notified: bool = False
     ) -> IntakeResult:
         inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
-        return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
+        return IntakeResult(
+            receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), notified=notified
+        )
 
     def add_notice(self, text: str, key: str = "", secret: str = "") -> None:
-        told = OutgoingMessage(
+        notice = OutgoingMessage(
             key=key or f"notice:{self.id}",
             origin=EffectOrigin.NOTICE,
             instance=self.arrival.instance,
@@ -151,7 +153,7 @@ class MessageContext(Struct, frozen=True):
             reply_to_id=None if key else self.id,
             secret=secret,
         )
-        add_outgoing_message(self.db, self.reach, told, self.now)
+        add_outgoing_message(self.db, self.channels, notice, self.now)
 
 
 class TargetAccess(Struct, frozen=True):
@@ -221,9 +223,9 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
     halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
-        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+        panic_notice.add_panic_notice(db, case.channels, halted, arrival.instance, address, case.thread, case.now)
     receipt = Receipt(message_id=case.id, new=True, state=state)
-    return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+    return IntakeResult(receipt=receipt, delivered=True, wake=wake, notified=halted is not None)
 
 
 def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
@@ -240,7 +242,7 @@ def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
 
 def _add_room(case: MessageContext) -> None:
     arrival = case.arrival
-    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.reach.policy(arrival.instance)
+    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.channels.policy(arrival.instance)
     rooms.add(case.db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
 

@@ -153,11 +153,11 @@ def admit(
     """Return the targets that the sender may speak to, and the others."""
     admitted: list[TargetAccess] = []
     rejected: list[TargetAccess] = []
-    standing = rules.read(db, sender_rights.read_standing, sender)
+    access = rules.read(db, sender_rights.read_access, sender)
     for chosen in decision.chosen:
-        rights, verdict = _judge(standing, policy, chosen.folder)
+        rights, verdict = _judge(access, policy, chosen.folder)
         if chosen.via and rights == "guest" and verdict.allowed:  # by naming it nobody comes further than routes lead
-            verdict = _judge(standing, policy, chosen.via)[1]
+            verdict = _judge(access, policy, chosen.via)[1]
         if not verdict.allowed and is_untrusted(sender):
             verdict = senders.UNTRUSTED  # nobody is asked about them: whoever claims the name would be let in
         (admitted if verdict.allowed else rejected).append(TargetAccess(chosen, rights, verdict.reason))
@@ -165,14 +165,14 @@ def admit(
 
 
 def _judge(
-    standing: sender_rights.PersonStanding, policy: RoomPolicy, folder: str
+    access: sender_rights.SenderAccess, policy: RoomPolicy, folder: str
 ) -> tuple[senders.Rights, senders.SenderVerdict]:
-    allowed = standing.judge(folder)
-    rights = allowed or senders.rights_of(standing.roles, folder)
+    allowed = access.judge(folder)
+    rights = allowed or senders.rights_of(access.roles, folder)
     return rights, senders.check_sender(policy, rights, folder) if allowed else senders.SHUT_OUT
 
 
-def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> bool:
+def wants_files(db: Db, channels: ChannelInstances, arrival: Arrival, now: int) -> bool:
     """Return True if somebody would get this message, told by reading alone: only then are its files fetched. A guess,
     which `accept` corrects (`FilesWanted`)."""
     inbound = arrival.inbound
@@ -180,7 +180,7 @@ def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> 
         return False
     rules = RuleCache()
     room = rooms.get(db, arrival.instance, inbound.address)
-    policy = room.policy if room else reach.policy(arrival.instance)
+    policy = room.policy if room else channels.policy(arrival.instance)
     relation = read_relation(db, arrival.instance, inbound)
     decision = decide_route(db, rules, arrival, relation, policy, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
@@ -195,7 +195,7 @@ def _is_known(db: Db, arrival: Arrival) -> bool:
     return known is not None
 
 
-def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
+def sessions_to_stop(db: Db, channels: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
     """Return what `accept` would have stopped for this command, told by reading alone. Nothing for one that was there
     before, or is too old."""
     inbound, command = arrival.inbound, arrival.command
@@ -203,11 +203,11 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
         return ()
     rules, relation = RuleCache(), read_relation(db, arrival.instance, inbound)
     room = rooms.get(db, arrival.instance, inbound.address)
-    policy = room.policy if room else reach.policy(arrival.instance)
+    policy = room.policy if room else channels.policy(arrival.instance)
     decision = decide_route(db, rules, arrival, relation, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = MessageContext(db, rules, reach, arrival, 0, relation.thread, arrival.at)
+    case = MessageContext(db, rules, channels, arrival, 0, relation.thread, arrival.at)
     names = identities.list_names(db, inbound.sender)
     found = ((each.may_end_all, find_session(case, each.chosen)) for each in allowed)
     return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))

@@ -51,9 +51,9 @@ class ChatFork(Struct, frozen=True):
 
 class ChatForks:
     def __init__(
-        self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus, forker: SessionForker
+        self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus, forker: SessionForker
     ) -> None:
-        self._store, self._clock, self._reach, self._bells, self._forker = store, clock, reach, events, forker
+        self._store, self._clock, self._channels, self._bells, self._forker = store, clock, channels, events, forker
         self._running: set[int] = set()
         self._woken = asyncio.Event()
 
@@ -136,7 +136,7 @@ class ChatForks:
         """Return False if it has its answer, or if nobody is left who asked."""
         if not forks.remove_wanted(db, message.id):
             return False
-        told = OutgoingMessage(
+        notice = OutgoingMessage(
             key=f"notice:{message.id}",
             origin=EffectOrigin.NOTICE,
             instance=message.instance,
@@ -145,7 +145,7 @@ class ChatForks:
             text=text,
             reply_to_id=message.id,
         )
-        add_outgoing_message(db, self._reach, told, self._clock.now())
+        add_outgoing_message(db, self._channels, notice, self._clock.now())
         return True
 
 

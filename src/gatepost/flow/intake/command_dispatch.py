@@ -26,7 +26,7 @@ def run_command(case: MessageContext, command: SlashCommand, targets: Sequence[T
     allowed = tuple(target for target in targets if slash_commands.may_use(command, target.rights))
     if not allowed:
         case.add_notice(slash_commands.render_refusal(COMMANDS[command.name]))
-        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, told=True)
+        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, notified=True)
     handler = HANDLERS.get(command.name)
     if handler is None:
         return None

@@ -90,7 +90,7 @@ def _explain_unrouted(
     room, asks = SeenRoom(said.instance, str(said.address)), policy is RoomPolicy.REQUEST_APPROVAL
     if asks and is_asked_about(said) and unknown_rooms.may_hold(db, room, now):
         return MessageOutcome.HELD, ""
-    rights = senders.rights_of(rules.read(db, sender_rights.read_standing, said.sender).roles, "")
+    rights = senders.rights_of(rules.read(db, sender_rights.read_access, said.sender).roles, "")
     verdict = senders.check_sender(policy, rights)
     if not verdict.allowed:
         return MessageOutcome.REFUSED, verdict.reason
@@ -126,7 +126,7 @@ def _explain_rejected(db: Db, rules: RuleCache, said: RoutedMessage, target: Tar
 
 def _find_denial(db: Db, rules: RuleCache, sender: str, folder: str) -> int | None:
     """Return the row of the access list that shuts the sender out; None if none does."""
-    standing = rules.read(db, sender_rights.read_standing, sender)
-    denying = [row for row in standing.rows if row.effect is AclEffect.DENY]
-    found = (row.id for row in denying if acl.applies(row, standing.names, "interact", folder, {}, {}))
-    return next(found, None) if standing.judge(folder) is None else None
+    access = rules.read(db, sender_rights.read_access, sender)
+    denying = [row for row in access.rows if row.effect is AclEffect.DENY]
+    found = (row.id for row in denying if acl.applies(row, access.names, "interact", folder, {}, {}))
+    return next(found, None) if access.judge(folder) is None else None

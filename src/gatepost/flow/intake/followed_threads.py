@@ -19,16 +19,16 @@ ThreadPlace = tuple[str, str, str]  # instance, address, thread
 class FollowedThreads:
     """Asked once for each thread while the process runs, beside the way of the message."""
 
-    def __init__(self, reach: ChannelInstances) -> None:
-        self._reach = reach
+    def __init__(self, channels: ChannelInstances) -> None:
+        self._channels = channels
         self._asked: dict[ThreadPlace, None] = {}  # the oldest first
         self._calls: set[asyncio.Task[None]] = set()
 
     def follow(self, instance: str, address: str, thread: str) -> None:
         place = (instance, address, thread)
-        if not thread or place in self._asked or Feature.SUBSCRIBE not in self._reach.get_kind(instance).features:
+        if not thread or place in self._asked or Feature.SUBSCRIBE not in self._channels.get_kind(instance).features:
             return
-        channel: object = self._reach.find_channel(instance)
+        channel: object = self._channels.find_channel(instance)
         if not isinstance(channel, SupportsSubscribe) or len(self._calls) >= MOST_AT_ONCE:
             return  # the next message of the thread asks again
         self._asked[place] = None

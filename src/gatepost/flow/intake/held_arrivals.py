@@ -33,13 +33,13 @@ def hold_unknown_room(
     if not is_asked_about(said) or arrival.fault or arrival.stale:
         return None
     room = make_seen_room(arrival)
-    asked = unknown_rooms.hold(case.db, case.reach, asking, case.id, new, room, rights, case.now)
+    asked = unknown_rooms.hold(case.db, case.channels, asking, case.id, new, room, rights, case.now)
     if asked is None:
         return None
     receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
-    told = (asked,) if asked.added else ()
+    added = (asked,) if asked.added else ()
     case.rules.renew(case.db)
-    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=told)
+    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added)
 
 
 def hold_strangers(
@@ -51,7 +51,7 @@ def hold_strangers(
         return ()
     room = make_seen_room(arrival)
     asked = [
-        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now, room)
+        unknown_senders.hold(case.db, case.channels, asking, case.id, new, target.folder, target.rights, case.now, room)
         for target in rejected
         if asks_first(target)
     ]
@@ -87,7 +87,7 @@ def _release(case: MessageContext, kind: RequestKind, folder: str, name: str) ->
     if request is None:
         return ()
     held = inbox.list_held_for_request(case.db, folder, request.id)
-    woken, left = release_admitted(case.db, case.reach, held, case.now)
+    woken, left = release_admitted(case.db, case.channels, held, case.now)
     if held and not left:
         requests.withdraw(case.db, request.id, LET_IN, case.now)
     return woken

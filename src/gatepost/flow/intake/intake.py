@@ -115,7 +115,7 @@ class Intake:
         clock: Clock,
         config: Config,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         home: Home,
         stop: Stop,
         kill: Kill = _nobody,
@@ -130,7 +130,7 @@ class Intake:
         self._store, self._clock, self._config = store, clock, config
         self._limits, self._asking = read_limits(config), read_rules(config)
         self._rules = RuleCache()  # the writers' alone
-        self._bells, self._reach, self._home, self._stop, self._kill = events, reach, home, stop, kill
+        self._bells, self._channels, self._home, self._stop, self._kill = events, channels, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
         self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
@@ -138,9 +138,9 @@ class Intake:
         self._streams = FileStreams(home.media, self._threads, clock)
         self._fetching: dict[EventKey, asyncio.Task[FetchedFiles]] = {}  # of messages that are not accepted yet
         self._waited: dict[tuple[str, str], tuple[float, float]] = {}  # by room: since when, and how long, for files
-        self._followed = FollowedThreads(reach)
-        self._passed = PassedAttachments(store, reach, passing)
-        self.late_files = LateFiles(store, clock, events, reach, self._passed, home.media)
+        self._followed = FollowedThreads(channels)
+        self._passed = PassedAttachments(store, channels, passing)
+        self.late_files = LateFiles(store, clock, events, channels, self._passed, home.media)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Handed in twice, it is accepted once."""
@@ -153,7 +153,7 @@ class Intake:
                 await _end_task(fetching)
 
     async def _receive(self, instance: str, inbound: Inbound) -> Receipt:
-        now, names = self._clock.now(), self._reach.own_names(instance)
+        now, names = self._clock.now(), self._channels.own_names(instance)
         oldest = self._clock.ago(self._limits.stale) if inbound.at is not None else 0
         arrival = make_arrival(instance, inbound, self._limits, now, oldest, names, self._page)
         if arrival.command is not None:
@@ -206,7 +206,7 @@ class Intake:
             return replace(arrival, kept=await self._threads.run(room, attachments.write_attachments, media, given))
         if slash_commands.is_urgent(arrival.command):
             return replace(arrival, unfetched=True)  # it waits for no file, unless somebody gets it as a message
-        if skip_recording or not await self._store.read(wants_files, self._reach, arrival, now):
+        if skip_recording or not await self._store.read(wants_files, self._channels, arrival, now):
             return replace(arrival, unfetched=True)
         return await self._fetch_files(arrival)
 
@@ -255,14 +255,14 @@ class Intake:
     async def _accept(self, arrival: Arrival, now: int, skip_recording: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
         writing = self._store.write(
-            accept, self._reach, arrival, now, skip_recording, self._rules, self._asking, durable=True, lane=lane
+            accept, self._channels, arrival, now, skip_recording, self._rules, self._asking, durable=True, lane=lane
         )
         if arrival.command is None or not slash_commands.is_urgent(arrival.command):
             return await writing
         task = asyncio.ensure_future(writing)
         done, _ = await asyncio.wait((task,), timeout=URGENT_S)
         if not done:  # judged by a read, which needs no writer: what is to end, ends; the rest follows with the commit
-            for session_id in await self._store.read(sessions_to_stop, self._reach, arrival):
+            for session_id in await self._store.read(sessions_to_stop, self._channels, arrival):
                 self._kill(session_id, arrival.inbound.sender)
         return await task
 
@@ -317,7 +317,7 @@ class Intake:
             self._bells.session(session_id)
         if accepted.forks:
             self._ring_forks()
-        if accepted.told:
+        if accepted.notified:
             self._bells.room(arrival.instance, str(arrival.address))
         for place in accepted.ring:
             self._bells.room(*place)
@@ -329,7 +329,7 @@ class Intake:
             self._bells.tools()
         if accepted.joined:
             self._bells.newcomers()
-        for place in accepted.rung:
+        for place in accepted.woken:
             self._bells.room(*place)
         if accepted.decision is not None:
             for session_id in accepted.decision.renew:

@@ -50,14 +50,14 @@ _log = log.get("intake")
 class PassedAttachments:
     """Files of a message for a session that may run on another gateway: in the store before their message is."""
 
-    def __init__(self, store: Store, reach: ChannelInstances, passing: FilePassing | None) -> None:
-        self._store, self._reach, self._passing = store, reach, passing
+    def __init__(self, store: Store, channels: ChannelInstances, passing: FilePassing | None) -> None:
+        self._store, self._channels, self._passing = store, channels, passing
 
     async def put(self, arrival: Arrival, now: int) -> None:
         """Put the files into the store if somebody would get the message: a stranger must not fill it."""
         if self._passing is None or not arrival.kept or not await self._passing.has_others():
             return
-        if await self._store.read(wants_files, self._reach, arrival, now):
+        if await self._store.read(wants_files, self._channels, arrival, now):
             await self._passing.put([each.path for each in arrival.kept])
 
     async def record(self, arrival: Arrival, message_id: int) -> None:
@@ -72,11 +72,11 @@ class LateFiles:
         store: Store,
         clock: Clock,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         passed: PassedAttachments,
         media: Path,
     ) -> None:
-        self._store, self._clock, self._bells, self._reach, self._passed = store, clock, events, reach, passed
+        self._store, self._clock, self._bells, self._channels, self._passed = store, clock, events, channels, passed
         self._media = media
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -132,7 +132,7 @@ class LateFiles:
 
     async def _settle(self, message_id: int, fetched: FetchedFiles) -> int:
         now = self._clock.now()
-        added, woken, room = await self._store.write(add_late_files, self._reach, message_id, fetched, now)
+        added, woken, room = await self._store.write(add_late_files, self._channels, message_id, fetched, now)
         for session_id in woken:
             self._bells.session(session_id)
         if fetched.missing and room is not None:
@@ -146,7 +146,7 @@ def await_files(db: Db, arrival: Arrival, message_id: int, now: int) -> None:
 
 
 def add_late_files(
-    db: Db, reach: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
+    db: Db, channels: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
 ) -> tuple[int, list[str], tuple[str, str] | None]:
     """Give files to the sessions that have their message, once. Return the message that brings them, who is woken, and
     the room. A held message takes them along. 0 in place of the message: nobody gets them any more."""
@@ -161,7 +161,7 @@ def add_late_files(
     given = [each for each in entries if each.session_id is not None and _is_open(db, each.session_id)]
     if not given:
         return message_id if is_held else 0, [], None
-    add_missing_notice(db, reach, message, fetched.missing, now)
+    add_missing_notice(db, channels, message, fetched.missing, now)
     added = messages.accept(db, _make_message(message, fetched, now), now)
     assert added is not None  # whoever removed the row adds it
     woken = []
@@ -173,7 +173,7 @@ def add_late_files(
     return added, woken, (message.instance, message.address)
 
 
-def add_missing_notice(db: Db, reach: ChannelInstances, message: Message, missing: Sequence[str], now: int) -> None:
+def add_missing_notice(db: Db, channels: ChannelInstances, message: Message, missing: Sequence[str], now: int) -> None:
     """Tell the room what could not be fetched, in answer to its message."""
     if missing:
         said = OutgoingMessage(
@@ -185,7 +185,7 @@ def add_missing_notice(db: Db, reach: ChannelInstances, message: Message, missin
             text="I did not get everything that you sent:\n" + "\n".join(line.strip("[]") for line in missing),
             reply_to_id=message.id,
         )
-        add_outgoing_message(db, reach, said, now)
+        add_outgoing_message(db, channels, said, now)
 
 
 def render_attachments(kept: Sequence[StoredAttachment]) -> list[dict[str, Any]]:

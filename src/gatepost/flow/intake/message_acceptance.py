@@ -71,7 +71,7 @@ STALE = (
 
 def accept(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     arrival: Arrival,
     now: int,
     skip_recording: bool = False,
@@ -82,7 +82,7 @@ def accept(
     UnrecordedSender). `asking`: how people are asked about strangers; None: nobody is."""
     rules = rules or RuleCache()
     rules.renew(db)
-    accepted = _accept(db, rules, reach, arrival, now, asking)
+    accepted = _accept(db, rules, channels, arrival, now, asking)
     if arrival.inbound.event != "message" and accepted.receipt.new:
         _show_change(db, arrival, accepted.receipt)
     if skip_recording and accepted.stranger:
@@ -93,13 +93,13 @@ def accept(
         if arrival.awaited:
             await_files(db, arrival, accepted.receipt.message_id, now)
         if arrival.missing and accepted.wake and (message := messages.get(db, accepted.receipt.message_id)):
-            add_missing_notice(db, reach, message, arrival.missing, now)
-            return replace(accepted, told=True)
+            add_missing_notice(db, channels, message, arrival.missing, now)
+            return replace(accepted, notified=True)
     return accepted
 
 
 def _accept(
-    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
+    db: Db, rules: RuleCache, channels: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
     arrival = _name_sender(db, rules, arrival)
     inbound = arrival.inbound
@@ -108,7 +108,7 @@ def _accept(
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = MessageContext(db, rules, reach, arrival, message_id, relation.thread, now, relation.parent)
+    case = MessageContext(db, rules, channels, arrival, message_id, relation.thread, now, relation.parent)
     if arrival.code is not None:
         return redeem(case, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
@@ -118,7 +118,7 @@ def _accept(
         return _end_answer(case, answered)
     if answered is not None:
         case.add_notice(answered.said)
-        return replace(_route(case, new, relation, asking), told=True)
+        return replace(_route(case, new, relation, asking), notified=True)
     routed = _route(case, new, relation, asking)
     return onboarding.greet(case, routed) if routed.stranger else routed
 
@@ -153,10 +153,10 @@ def _route(
     case: MessageContext, new: NewMessage, relation: MessageRelation, asking: AskingRules | None
 ) -> IntakeResult:
     """Decide who gets a message and whether its sender may speak there, and do it."""
-    db, rules, reach, arrival = case.db, case.rules, case.reach, case.arrival
+    db, rules, channels, arrival = case.db, case.rules, case.channels, case.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
-    policy = room.policy if room else reach.policy(arrival.instance)
+    policy = room.policy if room else channels.policy(arrival.instance)
     said = make_routed(arrival, relation)
     may_choose = not (arrival.fault or arrival.stale)
     decided = decide_message(db, rules, said, policy, case.now, may_choose=may_choose)
@@ -165,7 +165,7 @@ def _route(
         return _record_choice(case, target.change, decided.spoken.choice, decided.choosing)
     decision = target.decision
     if not decision.chosen:
-        rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
+        rights = senders.rights_of(rules.read(db, sender_rights.read_access, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
             held_room = hold_unknown_room(case, said, new, rights, asking)
             if held_room is not None:
@@ -197,7 +197,7 @@ def _record_choice(
     sticky_choices.put(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
     case.rules.renew(case.db)
     case.add_notice(_render_choice(change))
-    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, told=True)
+    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, notified=True)
 
 
 def _render_choice(change: ChoiceChange) -> str:
@@ -257,17 +257,18 @@ def _read_answer(case: MessageContext, asking: AskingRules | None) -> GivenAnswe
         said_at=inbound.at,
     )
     settles = asking.settles if asking is not None else SETTLES
-    return read_answer(case.db, case.reach, said, cards, case.now, settles)
+    return read_answer(case.db, case.channels, said, cards, case.now, settles)
 
 
 def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
         case.add_notice(f"{_render_clicker(case)}{given.said}")
-    ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
+    ended = case.end(InboxState.ANSWERED, given.reason, "guest", notified=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
-    standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
-    nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
+    sender_roles = case.rules.read(case.db, sender_rights.read_access, case.arrival.inbound.sender).roles
+    known = sender_roles.roles or sender_roles.member_of
+    nobody = not (decided or known)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
 
 
@@ -299,10 +300,10 @@ def _apply_admission(
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.add_notice(arrival.complaint)
-        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, told=True)
+        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, notified=True)
     if arrival.stale:
         case.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
-        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
+        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, notified=True)
     done: IntakeResult | None = None
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
@@ -315,10 +316,10 @@ def _apply_admission(
     ending = done.end if done is not None else ()
     if not able:
         receipt = Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET)
-        return IntakeResult(receipt=receipt, told=True, end=ending)
+        return IntakeResult(receipt=receipt, notified=True, end=ending)
     delivered = deliver(case, able, room)
-    told = len(able) < len(admitted) or done is not None
-    return replace(delivered, told=True, end=ending) if told else delivered
+    notified = len(able) < len(admitted) or done is not None
+    return replace(delivered, notified=True, end=ending) if notified else delivered
 
 
 def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
@@ -417,5 +418,5 @@ def _refuse_unrouted(
         return answered
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.add_notice(NO_ROUTE)
-        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, told=True)
+        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, notified=True)
     return replace(case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights), stranger=True)

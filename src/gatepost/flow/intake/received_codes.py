@@ -55,11 +55,11 @@ def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
         case.add_notice(result.said, secret=result.secret if isinstance(result, PairingResult) else "")
     accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
-    ended = case.end(state, result.reason, "guest", told=bool(result.said))
+    ended = case.end(state, result.reason, "guest", notified=bool(result.said))
     if isinstance(result, PairingResult):
         return replace(ended, paired=accepted, stranger=not accepted)
-    rung = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
-    return replace(ended, joined=result.joined, rung=rung, stranger=not accepted)
+    woken = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
+    return replace(ended, joined=result.joined, woken=woken, stranger=not accepted)
 
 
 def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:
@@ -70,7 +70,7 @@ def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinRes
     if code.kind is CodeKind.JOIN:
         entrances = case.rules.read(db, newcomers.list_entrances)
         return onboarding.ask(db, entrances, onboarding.make_applicant(case), now)
-    if code.kind is CodeKind.PAIRING_LINK and case.reach.is_local(case.arrival.instance):
+    if code.kind is CodeKind.PAIRING_LINK and case.channels.is_local(case.arrival.instance):
         return pairing.redeem_code(db, "", inbound.sender, now)  # what people see there is the ledger
     if code.kind is CodeKind.PAIRING_LINK:
         return pairing.answer_with_link(db, inbound.sender, code.text, room, now)

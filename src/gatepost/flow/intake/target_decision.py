@@ -263,10 +263,10 @@ def _apply_engagements(
     woken = [each for each in routed.chosen if not each.observe]
     if any(needs_words(each.route) for each in woken):
         return None  # it names somebody
-    ways = [way for each in engaged if (way := question.find_way(each.folder, each.route_id)) is not None]
-    folders = {way.folder for way in ways}
+    choices = [choice for each in engaged if (choice := question.find_way(each.folder, each.route_id)) is not None]
+    folders = {choice.folder for choice in choices}
     if folders <= {each.folder for each in woken}:
         return None
-    goes_on = all(way.route.also for way in ways)
+    goes_on = all(choice.route.also for choice in choices)
     others = [each for each in routed.chosen if each.folder not in folders and (each.observe or goes_on)]
-    return RouteDecision((*ways, *others))
+    return RouteDecision((*choices, *others))

@@ -61,8 +61,10 @@ class LinkPost(Struct, frozen=True, kw_only=True):
 class LinkInbox:
     """When `receive` returns, the post is durable."""
 
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
         self._limits = read_limits(config)
         self._rules = RuleCache()  # the writers' alone
 
@@ -74,11 +76,11 @@ class LinkInbox:
             raise Invalid("body", arrival.complaint)
         lane = f"{INSTANCE} {arrival.address}"
         done = await self._store.write(
-            accept_post, self._reach, arrival, post, now, self._rules, durable=True, lane=lane
+            accept_post, self._channels, arrival, post, now, self._rules, durable=True, lane=lane
         )
         for session_id in done.wake:
             self._bells.session(session_id)
-        if done.told:
+        if done.notified:
             self._bells.room(INSTANCE, str(arrival.address))
         return done.receipt
 
@@ -101,7 +103,7 @@ def make_inbound(link: Token, post: LinkPost) -> Inbound:
 
 
 def accept_post(
-    db: Db, reach: ChannelInstances, arrival: Arrival, post: LinkPost, now: int, rules: RuleCache | None = None
+    db: Db, channels: ChannelInstances, arrival: Arrival, post: LinkPost, now: int, rules: RuleCache | None = None
 ) -> IntakeResult:
     """The one transaction of a post."""
     link = tokens.use(db, TokenKind.WEBHOOK, post.secret, now)
@@ -119,7 +121,7 @@ def accept_post(
     assert message_id is not None  # it was not there a moment ago, in this transaction
     rules = rules or RuleCache()
     rules.renew(db)
-    case = MessageContext(db, rules, reach, arrival, message_id, "", now)
+    case = MessageContext(db, rules, channels, arrival, message_id, "", now)
     return _give_to_group(case, link.folder)
 
 

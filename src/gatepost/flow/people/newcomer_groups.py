@@ -58,10 +58,10 @@ _log = log.get("onboarding")
 
 class NewcomerGroups:
     def __init__(
-        self, store: Store, clock: Clock, config: Config, home: Home, events: EventBus, reach: ChannelInstances
+        self, store: Store, clock: Clock, config: Config, home: Home, events: EventBus, channels: ChannelInstances
     ) -> None:
         self._store, self._clock, self._config, self._home = store, clock, config, home
-        self._bells, self._reach = events, reach
+        self._bells, self._channels = events, channels
         self._woken = asyncio.Event()
         events.on_newcomers(self._woken.set)
 
@@ -93,7 +93,7 @@ class NewcomerGroups:
             raise
         except (GatepostError, OSError) as error:
             _log.warning("the group of a newcomer cannot be made", newcomer=newcomer.id, error=str(error))
-            await self._store.write(record_failure, self._reach, newcomer, str(error), self._clock.now())
+            await self._store.write(record_failure, self._channels, newcomer, str(error), self._clock.now())
         self._bells.room(newcomer.instance, newcomer.address)
 
     async def _make_group(self, newcomer: Newcomer) -> None:
@@ -104,7 +104,7 @@ class NewcomerGroups:
         seed = await asyncio.to_thread(pop_seed, prototype, place, read_rules(self._config), now)
         uid = await group_uid(self._store, self._config, self._clock, folder)
         name = make_group_name(newcomer.name) or folder.rpartition("/")[2]
-        commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, now, seed)
+        commit = partial(self._store.write, settle, self._channels, newcomer, folder, name, now, seed)
         await make_group(self._store, self._home, folder, uid, commit, name=name, prototype=prototype)
         self._bells.tools()
         self._bells.tasks()
@@ -165,7 +165,7 @@ def choose_folder(db: Db, newcomer_id: str, folder: str) -> bool:
 
 def settle(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     newcomer: Newcomer,
     folder: str,
     name: str,
@@ -188,7 +188,7 @@ def settle(
     if not led:
         _add_route(db, newcomer, folder, now)
         led = _is_routed(db, newcomer, folder)
-    _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
+    _add_notice(db, channels, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
     if seed is not None and (why := _add_seed(db, seed, newcomer, person, led=bool(led), now=now)):
         details["tasks left out"] = why
@@ -207,8 +207,8 @@ def _add_seed(db: Db, seed: GroupSeed, newcomer: Newcomer, person: str, *, led: 
 
 def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:
     """Return True if a row shuts the newcomer out of their group, or of the one above it."""
-    standing = sender_rights.read_standing(db, newcomer.sender)
-    return any(standing.judge(each) is None for each in (newcomer.parent, folder))
+    access = sender_rights.read_access(db, newcomer.sender)
+    return any(access.judge(each) is None for each in (newcomer.parent, folder))
 
 
 def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
@@ -231,21 +231,21 @@ def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
     return personal_routes.add_route(db, chat, folder, by, now)
 
 
-def record_failure(db: Db, reach: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
+def record_failure(db: Db, channels: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
     """Tell the newcomer, and let the operator see why. `gatepost onboarding allow` tries again."""
     if newcomers.fail(db, newcomer.id, why[:LONGEST_REASON]):
         if not _is_shut_out(db, newcomer, newcomer.folder or newcomer.parent):  # to whom nothing is said
-            _add_notice(db, reach, newcomer, FAILED, now)
+            _add_notice(db, channels, newcomer, FAILED, now)
         details = {"newcomer": newcomer.id, "parent": newcomer.parent, "why": why[:LONGEST_REASON]}
         audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "failed", details))
 
 
-def _add_notice(db: Db, reach: ChannelInstances, newcomer: Newcomer, text: str, now: int) -> None:
-    told = OutgoingMessage(
+def _add_notice(db: Db, channels: ChannelInstances, newcomer: Newcomer, text: str, now: int) -> None:
+    notice = OutgoingMessage(
         key=f"notice:newcomer:{newcomer.id}:{newcomer.admitted_at}",
         origin=EffectOrigin.NOTICE,
         instance=newcomer.instance,
         address=newcomer.address,
         text=text,
     )
-    add_outgoing_message(db, reach, told, now)
+    add_outgoing_message(db, channels, notice, now)

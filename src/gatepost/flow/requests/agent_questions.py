@@ -46,8 +46,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class AgentQuestions:
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
         self._woken: set[asyncio.Event] = set()
@@ -68,12 +70,12 @@ class AgentQuestions:
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
                 check_limits(db, new, call.now)
-            found = ask(db, self._reach, read_rules(self._config), new, call.now)
+            found = ask(db, self._channels, read_rules(self._config), new, call.now)
             if found.request.state is not RequestState.PENDING:
                 _record_notified(db, found.request.id, call.now)
             elif found.added and new.instance == agents.INSTANCE:
-                told = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
-                timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, told, call.now)
+                entry = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
+                timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, entry, call.now)
             return found
 
         found = await call.write(add)
@@ -87,12 +89,12 @@ class AgentQuestions:
 
     async def _wait(self, call: ToolCall, request: Request) -> Request:
         start, longest = self._clock.monotonic(), to_microseconds(self._config[WAIT_S])
-        rung = asyncio.Event()
-        self._woken.add(rung)
+        woken = asyncio.Event()
+        self._woken.add(woken)
         self._open[request.id] += 1
         try:
             while True:
-                rung.clear()
+                woken.clear()
                 found = await self._store.read(requests.get, request.id)
                 if found is None:
                     return request
@@ -106,9 +108,9 @@ class AgentQuestions:
                 call.progress(waited / SECOND, None, WAITS)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min((longest - waited) / SECOND, PROGRESS_S)):
-                        await rung.wait()
+                        await woken.wait()
         finally:
-            self._woken.discard(rung)
+            self._woken.discard(woken)
             self._open[request.id] -= 1
             if self._open[request.id] <= 0:
                 del self._open[request.id]
@@ -131,9 +133,9 @@ class AgentQuestions:
             if request.id not in self._told_pending and await self._is_turn_open(request):
                 deferred.add((request.instance, request.address))
                 continue
-            told = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
+            notified = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
             self._told_pending.discard(request.id)
-            if told and request.session_id is not None:
+            if notified and request.session_id is not None:
                 self._bells.session(request.session_id)
         self._bells.set_rooms(self._receive_change, deferred)
 

@@ -54,27 +54,29 @@ def read_rules(config: Config) -> AskingRules:
 
 
 class AskedRequest(Struct, frozen=True):
-    """`rooms`: to be rung once it is committed."""
+    """`rooms`: to be woken once it is committed."""
 
     request: Request
     added: bool
     rooms: tuple[tuple[str, str], ...] = ()
 
 
-def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
+def ask(db: Db, channels: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
     """Store a request and show its card. Asked twice, it is one request with one card. An earlier request that it
     replaces is withdrawn."""
-    rung = [room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, reach, each, now)]
+    rooms = [
+        room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, channels, each, now)
+    ]
     end = min(new.expires_at or now + rules.expire, now + rules.expire)
     if new.kind is RequestKind.QUESTION:  # anybody in the room may answer, so nobody else is asked later
         request, added = requests.add(db, replace(new, quorum=1, expires_at=end, next_at=end), now)
-        rung += show_question(db, reach, request, now) if added else ()
-        return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+        rooms += show_question(db, channels, request, now) if added else ()
+        return AskedRequest(request, added, tuple(dict.fromkeys(rooms)))
     times = {"expires_at": end, "next_at": min(now + rules.escalate, end)}
     request, added = requests.add(db, replace(new, quorum=new.quorum or rules.quorum, **times), now)
     if added:
-        rung += ask_next(db, reach, rules, request, now)
-    return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+        rooms += ask_next(db, channels, rules, request, now)
+    return AskedRequest(request, added, tuple(dict.fromkeys(rooms)))
 
 
 class AskedPeople(Struct, frozen=True):
@@ -98,29 +100,29 @@ def list_asked(db: Db, request: Request) -> AskedPeople:
 
 
 def ask_next(
-    db: Db, reach: ChannelInstances, rules: AskingRules, request: Request, now: int
+    db: Db, channels: ChannelInstances, rules: AskingRules, request: Request, now: int
 ) -> tuple[tuple[str, str], ...]:
     """Show the request to as many as must agree, and to one more each time that nobody decided. Somebody who could not
     be reached in one room is asked in another; a room is tried once. The rooms to ring."""
-    rung: list[tuple[str, str]] = []
+    rooms: list[tuple[str, str]] = []
     before = list_asked(db, request)
     asked = set(before.people)
     for _ in range(max(request.quorum - len(asked), 1)):
-        found = find_next_approver(db, reach, request, asked, before)
+        found = find_next_approver(db, channels, request, asked, before)
         if found is None:
             break
         person, room = found
-        show_card(db, reach, request, person, room, now)
+        show_card(db, channels, request, person, room, now)
         asked.add(person)
-        rung.append((room.instance, room.address))
+        rooms.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
-    pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
+    pause = rules.escalate if rooms else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
     waiting_requests.defer(db, request.id, min(now + pause, end))
-    return tuple(rung)
+    return tuple(rooms)
 
 
 def show_to(
-    db: Db, reach: ChannelInstances, request: Request, person: str, here: tuple[str, str], now: int
+    db: Db, channels: ChannelInstances, request: Request, person: str, here: tuple[str, str], now: int
 ) -> tuple[str, str] | None:
     """Show a request to somebody who wants to decide it and has not seen it: where they speak if they are alone there,
     else in another direct room of theirs. The room to ring; None if it was shown or tried in all of them."""
@@ -129,7 +131,7 @@ def show_to(
     found = next((each for each in rooms if (each.instance, each.address) == here), choose_room(rooms, here[0]))
     if found is None:
         return None
-    show_card(db, reach, request, person, found, now)
+    show_card(db, channels, request, person, found, now)
     return found.instance, found.address
 
 
@@ -142,7 +144,7 @@ def list_approvers(db: Db, folder: str) -> list[str]:
 
 
 def find_next_approver(
-    db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
+    db: Db, channels: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
 ) -> tuple[str, DirectRoom] | None:
     """Return the next person to ask, and the room. The person who gave the agent its work comes first if they may
     decide: they know what it is about. They are asked where they gave it, if that is a room of the gateway's own page
@@ -150,17 +152,17 @@ def find_next_approver(
     asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
     first = identities.get_person(db, asker) if asker else ""
     ranked = sorted(list_approvers(db, request.folder), key=lambda each: each != first)
-    own = _find_room_of_asker(reach, request, asker, first)
+    own = _find_room_of_asker(channels, request, asker, first)
     known = [*((own,) if own is not None else ()), *direct_rooms.list_for_people(db, tuple(ranked))]
     rooms = [each for each in known if before.can_try(each)]
-    served = [each for each in rooms if reach.is_known(each.instance)]  # a channel that is gone delivers nothing
+    served = [each for each in rooms if channels.is_known(each.instance)]  # a channel that is gone delivers nothing
     return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)
 
 
-def _find_room_of_asker(reach: ChannelInstances, request: Request, asker: str, person: str) -> DirectRoom | None:
+def _find_room_of_asker(channels: ChannelInstances, request: Request, asker: str, person: str) -> DirectRoom | None:
     """Return the room of a request as one of who gave the agent its work; None where the gateway is not the platform,
     or the room is another person's own."""
-    if request.address == "" or reach.get_kind(request.instance).name not in PLACES:
+    if request.address == "" or channels.get_kind(request.instance).name not in PLACES:
         return None
     of_somebody = request.address.startswith(WEB_ROOM)
     if not asker or (of_somebody and request.address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):

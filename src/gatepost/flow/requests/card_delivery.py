@@ -54,19 +54,19 @@ class FittedCard(Struct, frozen=True):
     whole: bool = True
 
 
-def show_card(db: Db, reach: ChannelInstances, request: Request, person: str, room: DirectRoom, now: int) -> None:
+def show_card(db: Db, channels: ChannelInstances, request: Request, person: str, room: DirectRoom, now: int) -> None:
     place = (room.instance, room.address)
-    _add_card(db, reach, request, person, place, find_thread(reach, request, place), 0, now)
+    _add_card(db, channels, request, person, place, find_thread(channels, request, place), 0, now)
 
 
-def find_thread(reach: ChannelInstances, request: Request, place: tuple[str, str]) -> str:
+def find_thread(channels: ChannelInstances, request: Request, place: tuple[str, str]) -> str:
     """The thread of a card: that of the request where it was asked in this room, else the main one. A terminal prints
     the main one's cards in every thread."""
     same = (request.instance, request.address) == place
-    return request.thread if same and Feature.CARDS in reach.get_kind(place[0]).features else ""
+    return request.thread if same and Feature.CARDS in channels.get_kind(place[0]).features else ""
 
 
-def show_question(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+def show_question(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
     """The next question that nobody has answered, in the room of the turn that asks. The rooms to ring: none for an
     agent that somebody manages, who sees it there."""
     part = find_next(request)
@@ -74,13 +74,13 @@ def show_question(db: Db, reach: ChannelInstances, request: Request, now: int) -
         return ()
     asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
     person, place = identities.get_person(db, asker) if asker else "", (request.instance, request.address)
-    _add_card(db, reach, request, person, place, request.thread, part, now)
+    _add_card(db, channels, request, person, place, request.thread, part, now)
     return (place,)
 
 
 def _add_card(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request: Request,
     person: str,
     place: tuple[str, str],
@@ -89,7 +89,7 @@ def _add_card(
     now: int,
 ) -> None:
     token = request_cards.make_token()
-    fitted = fit_card(reach, place[0], request, token, find_facts(db, request), part)
+    fitted = fit_card(channels, place[0], request, token, find_facts(db, request), part)
     key, card = f"{KEY}{request.id}:{token}", fitted.card
     for number, text in enumerate(fitted.pages, start=1):
         new = _make_effect(request, f"{key}{PAGE}{number}", Op.SEND, place, thread, text, {})
@@ -131,28 +131,30 @@ def _make_effect(
 
 
 def fit_card(
-    reach: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts, part: int = 0
+    channels: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts, part: int = 0
 ) -> FittedCard:
     """The card as a platform shows it whole, with what goes out before it; or one by which it can only be denied."""
     is_question = request.kind is RequestKind.QUESTION
     if not is_question and (request.cut or is_too_long(request)):
-        return _make_refusal(reach, instance, request, token, facts)
+        return _make_refusal(channels, instance, request, token, facts)
     card = make_card(request, token, facts, part)
-    if reach.fits_card(instance, card):
+    if channels.fits_card(instance, card):
         return FittedCard(card)
-    limit, unit = _find_page_size(reach, instance)
+    limit, unit = _find_page_size(channels, instance)
     pages = list_pages(card, limit, unit) if card.size <= min(LONGEST_INPUT, MOST_PAGES * limit) else []
     rest = shorten_card(card, ABOVE.format(len(pages)))
-    if 0 < len(pages) <= MOST_PAGES and reach.fits_card(instance, rest):
+    if 0 < len(pages) <= MOST_PAGES and channels.fits_card(instance, rest):
         return FittedCard(rest, tuple(pages))
     if is_question:  # nothing is allowed by its answer
         return FittedCard(rest, whole=False)
-    return _make_refusal(reach, instance, request, token, facts)
+    return _make_refusal(channels, instance, request, token, facts)
 
 
-def _make_refusal(reach: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts) -> FittedCard:
-    card = make_refusal_card(request, token, facts, reach.get_page())
-    short = card if reach.fits_card(instance, card) else shorten_card(card, "Decide it on the dashboard.")
+def _make_refusal(
+    channels: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts
+) -> FittedCard:
+    card = make_refusal_card(request, token, facts, channels.get_page())
+    short = card if channels.fits_card(instance, card) else shorten_card(card, "Decide it on the dashboard.")
     return FittedCard(short, whole=False)
 
 
@@ -161,8 +163,10 @@ def shorten_card(card: Card, text: str) -> Card:
     return replace(card, text=text, fields=(), buttons=tuple(replace(each, about="") for each in card.buttons))
 
 
-def _find_page_size(reach: ChannelInstances, instance: str) -> tuple[int, TextUnit]:
-    return min(reach.get_kind(instance).max_text or LONGEST_PAGE, LONGEST_PAGE), reach.get_kind(instance).text_unit
+def _find_page_size(channels: ChannelInstances, instance: str) -> tuple[int, TextUnit]:
+    return min(channels.get_kind(instance).max_text or LONGEST_PAGE, LONGEST_PAGE), channels.get_kind(
+        instance
+    ).text_unit
 
 
 def list_pages(card: Card, limit: int, unit: TextUnit) -> list[str]:
@@ -224,16 +228,16 @@ def find_name(db: Db, person: str, otherwise: str = "") -> str:
 # What was decided.
 
 
-def show_decision(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+def show_decision(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
     """Every open card of a request says what was decided. The rooms to ring."""
-    return show_answer(db, reach, request, request.answered_by, now)
+    return show_answer(db, channels, request, request.answered_by, now)
 
 
-def show_answer(db: Db, reach: ChannelInstances, request: Request, by: str, now: int) -> tuple[tuple[str, str], ...]:
+def show_answer(db: Db, channels: ChannelInstances, request: Request, by: str, now: int) -> tuple[tuple[str, str], ...]:
     """The same for a request that goes on: its open cards say who answered their question."""
     closed = request_cards.close(db, request.id)
     for card in closed:
-        _show_in_card(db, reach, request, card, by, now)
+        _show_in_card(db, channels, request, card, by, now)
     return tuple(dict.fromkeys((card.instance, card.address) for card in closed))
 
 
@@ -242,22 +246,22 @@ def make_decided_key(card: RequestCard) -> str:
     return f"{KEY}{card.request_id}:{card.token}:decided"
 
 
-def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: RequestCard, by: str, now: int) -> None:
+def _show_in_card(db: Db, channels: ChannelInstances, request: Request, card: RequestCard, by: str, now: int) -> None:
     said = render_decision(request, by, card.part, find_name(db, by))
-    _show_line_in_card(db, reach, request, card, said, make_decided_key(card), now)
+    _show_line_in_card(db, channels, request, card, said, make_decided_key(card), now)
 
 
 def _show_line_in_card(
-    db: Db, reach: ChannelInstances, request: Request, card: RequestCard, said: str, key: str, now: int
+    db: Db, channels: ChannelInstances, request: Request, card: RequestCard, said: str, key: str, now: int
 ) -> None:
     """In the card itself where the channel can edit, else in a line of its own."""
-    edits = Feature.EDIT in reach.get_kind(card.instance).features
+    edits = Feature.EDIT in channels.get_kind(card.instance).features
     place = (card.instance, card.address)
-    thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(reach, request, place)
+    thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(channels, request, place)
     decided = make_decided_card(request, find_facts(db, request), said, card.part)
     text, more = render_decided_line(decided, is_question=request.kind is RequestKind.QUESTION), dict[str, object]()
     if edits:
-        if not card.whole or not reach.fits_card(card.instance, decided):
+        if not card.whole or not channels.fits_card(card.instance, decided):
             decided = shorten_card(decided, "")
         text, more = render_text(decided), {"card": to_builtins(decided)}
     op = Op.EDIT if edits else Op.SEND
@@ -265,7 +269,7 @@ def _show_line_in_card(
 
 
 def show_failure(
-    db: Db, reach: ChannelInstances, request: Request, failure: str, now: int
+    db: Db, channels: ChannelInstances, request: Request, failure: str, now: int
 ) -> tuple[tuple[str, str], ...]:
     """Write on the cards of an allowed call that it failed, if they can be edited. People who allowed it are told in
     any case: below their card, or in their direct room if they have none. Return the rooms to ring."""
@@ -275,16 +279,16 @@ def show_failure(
     shown = [
         each
         for each in request_cards.list_for_request(db, request.id)
-        if (each.person in deciders or Feature.EDIT in reach.get_kind(each.instance).features)
+        if (each.person in deciders or Feature.EDIT in channels.get_kind(each.instance).features)
         and outbox.find_by_key(db, make_decided_key(each)) is not None
     ]
     for card in shown:
-        _show_line_in_card(db, reach, request, card, said, f"{make_decided_key(card)}:failed", now)
+        _show_line_in_card(db, channels, request, card, said, f"{make_decided_key(card)}:failed", now)
     rooms = [(card.instance, card.address) for card in shown]
     for number, person in enumerate(deciders):
         if person in {card.person for card in shown}:
             continue
-        known = [each for each in direct_rooms.list_for_people(db, (person,)) if reach.is_known(each.instance)]
+        known = [each for each in direct_rooms.list_for_people(db, (person,)) if channels.is_known(each.instance)]
         for room in known[:1]:
             place = (room.instance, room.address)
             line = render_decided_line(make_decided_card(request, find_facts(db, request), said), is_question=False)

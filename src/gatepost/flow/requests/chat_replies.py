@@ -124,7 +124,7 @@ def get_decided_request(reason: str) -> str:
 
 def read_answer(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     said: PersonMessage,
     cards: tuple[RequestCard, ...],
     now: int,
@@ -132,13 +132,13 @@ def read_answer(
 ) -> GivenAnswer | None:
     """None if it is no answer. `cards`: those that are open in the room, the oldest first."""
     if said.click:
-        return _read_click(db, reach, said, now)
+        return _read_click(db, channels, said, now)
     if said.command in COMMANDS:
-        return _read_command(db, reach, said, cards, now, settles)
-    return _read_text(db, reach, said, cards, now, settles) if cards else None
+        return _read_command(db, channels, said, cards, now, settles)
+    return _read_text(db, channels, said, cards, now, settles) if cards else None
 
 
-def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) -> GivenAnswer:
+def _read_click(db: Db, channels: ChannelInstances, said: PersonMessage, now: int) -> GivenAnswer:
     """A button leads to its card only where the card was shown: made up or carried elsewhere, it does nothing."""
     token, _, number = said.click.partition(":")
     card = request_cards.get(db, token)
@@ -150,16 +150,16 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
         found = find_own_words(question, said.text) if number == OWN_WORDS else find_clicked(question, number)
         if found is None:
             return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
-        return _answer(db, reach, request, card.part, found, said, now)
+        return _answer(db, channels, request, card.part, found, said, now)
     if number == CHANGED and is_editable(request) and card.whole:
-        return _decide_changed(db, reach, request, said.text, said, now)
+        return _decide_changed(db, channels, request, said.text, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
     choice = choices[int(number)]
     if choice.state is RequestState.ALLOWED and not card.whole:
         return _refuse_part(request)
-    return _decide(db, reach, request, choice, said, now)
+    return _decide(db, channels, request, choice, said, now)
 
 
 def _refuse_part(request: Request) -> GivenAnswer:
@@ -168,7 +168,7 @@ def _refuse_part(request: Request) -> GivenAnswer:
 
 
 def _read_command(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
+    db: Db, channels: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
 ) -> GivenAnswer:
     """`/approve ID`, `/approve ID {JSON}` with other arguments, `/deny ID WORDS` and `/answer ID WORDS`; without an id,
     the only request that waits in this room. An approval names an existing request or none at all: a typing error in an
@@ -183,36 +183,38 @@ def _read_command(
             return GivenAnswer("unknown_request", NO_SUCH.format(named[:LONGEST_ID]))
         if len(waiting) != 1:
             several = [card for card in cards if card.request_id in waiting]
-            told = _render_which(db, reach, said, several, said.command) if several else NONE_WAITS.format(said.command)
-            return GivenAnswer("unknown_request", told)
+            text = (
+                _render_which(db, channels, said, several, said.command) if several else NONE_WAITS.format(said.command)
+            )
+            return GivenAnswer("unknown_request", text)
         request, words, named = requests.get(db, waiting[0]), rest, ""
         assert request is not None  # its card goes with it
     words = words.strip()
     if said.command == ANSWER:
-        return _read_answer_words(db, reach, request, words, said, now)
+        return _read_answer_words(db, channels, request, words, said, now)
     if said.command == APPROVE and request.kind is RequestKind.QUESTION:
         return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
-    if said.command == APPROVE and (unseen := _find_unseen(db, reach, request, said, now, words)):
+    if said.command == APPROVE and (unseen := _find_unseen(db, channels, request, said, now, words)):
         return unseen
     if (
         said.command == APPROVE
         and not named
-        and not _is_certain(db, reach, request, said, cards, now, settles, allows=True)
+        and not _is_certain(db, channels, request, said, cards, now, settles, allows=True)
     ):
         return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
     if said.command == APPROVE and words and not words.startswith("{") and request.kind is not RequestKind.ROOM:
         return GivenAnswer(f"not decided {request.id}", NO_ARGUMENTS.format(request.id))  # "no wait" is no yes
     if said.command == REFUSE or not words.startswith("{"):
-        return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
-    return _decide_changed(db, reach, request, words, said, now)
+        return _decide(db, channels, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
+    return _decide_changed(db, channels, request, words, said, now)
 
 
 def _decide_changed(
-    db: Db, reach: ChannelInstances, request: Request, arguments: str, said: PersonMessage, now: int
+    db: Db, channels: ChannelInstances, request: Request, arguments: str, said: PersonMessage, now: int
 ) -> GivenAnswer:
     """`arguments`: the JSON object that takes the place of what was asked for."""
     try:
-        return _decide(db, reach, request, ALLOW_ONCE, said, now, given=parse_edited(arguments))
+        return _decide(db, channels, request, ALLOW_ONCE, said, now, given=parse_edited(arguments))
     except Invalid as error:
         return GivenAnswer(f"not decided {request.id}", f"{error} Nothing was decided.")
 
@@ -227,7 +229,7 @@ def _list_waiting(db: Db, cards: Sequence[RequestCard], *, questions: bool) -> l
 
 
 def _read_answer_words(
-    db: Db, reach: ChannelInstances, request: Request, words: str, said: PersonMessage, now: int
+    db: Db, channels: ChannelInstances, request: Request, words: str, said: PersonMessage, now: int
 ) -> GivenAnswer:
     if request.kind is not RequestKind.QUESTION:
         return GivenAnswer("unknown_request", NO_QUESTION.format(request.id))
@@ -235,15 +237,15 @@ def _read_answer_words(
     question = _get_question(request, part)
     found = find_choice(question, words) or find_own_words(question, words)
     if found is None:
-        return _refuse_words(db, reach, request, question, said, now)
-    return _answer(db, reach, request, part, found, said, now)
+        return _refuse_words(db, channels, request, question, said, now)
+    return _answer(db, channels, request, part, found, said, now)
 
 
 def _refuse_words(
-    db: Db, reach: ChannelInstances, request: Request, question: AgentQuestion, said: PersonMessage, now: int
+    db: Db, channels: ChannelInstances, request: Request, question: AgentQuestion, said: PersonMessage, now: int
 ) -> GivenAnswer:
     """Refuse an answer that the question does not take, and list the possible answers to a person who may decide."""
-    _, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now)
+    _, refusal = find_to_decide(db, channels, request.id, said.sender, said.where, now)
     if refusal is not None:
         return GivenAnswer(f"not decided {request.id}", refusal.said, refusal)
     own = (OWN_WORDS_OFFERED,) if question.own_words else ()
@@ -266,7 +268,7 @@ class _Match(Struct, frozen=True):
 
 
 def _read_text(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
+    db: Db, channels: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
 ) -> GivenAnswer | None:
     """A reply to a card, or a number or word in the room where somebody was asked. Everything else is for the agent. So
     is a bare number where cards have buttons, and any bare answer but a no that may be meant for the agent."""
@@ -274,10 +276,10 @@ def _read_text(
     if said.answers is not None and not replied:
         return None
     found = _list_meant(db, said, cards, replied)
-    shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.get_kind(said.instance).features
+    shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in channels.get_kind(said.instance).features
     chosen = [each for card, request in found if shown and (each := _match_choice(card, request, said.text))]
     if not chosen:
-        return _read_own_words(db, reach, said, found, now)
+        return _read_own_words(db, channels, said, found, now)
     first = chosen[0]
     if not replied and (is_number(said.text) or first.words or first.choice is None or first.allows):
         seen = _list_seen(db, found)
@@ -289,24 +291,24 @@ def _read_text(
             last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
             certain = not messages.has_outgoing_after(db, *said.where, last)
         else:
-            certain = _is_certain(db, reach, first.request, said, cards, now, settles, allows=first.allows)
+            certain = _is_certain(db, channels, first.request, said, cards, now, settles, allows=first.allows)
         if not certain:
             newest = chosen[-1]
-            told = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
+            template = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
             (title,) = _list_titles(db, [newest.card])
-            way = "reply to its card, or " if _can_reply(reach, said.instance) else ""
-            return GivenAnswer("", told.format(newest.request.id, title, way), passes=True)
+            way = "reply to its card, or " if _can_reply(channels, said.instance) else ""
+            return GivenAnswer("", template.format(newest.request.id, title, way), passes=True)
     if len(found) > 1:
         asked = {request.kind is RequestKind.QUESTION for _, request in found}
         decide = f"{APPROVE} or {REFUSE}"
         command = ANSWER if asked == {True} else decide if asked == {False} else f"{APPROVE}, {REFUSE} or {ANSWER}"
-        which = _render_which(db, reach, said, [card for card, _ in found], command)
+        which = _render_which(db, channels, said, [card for card, _ in found], command)
         return GivenAnswer("which_request", which)
     if first.choice is None:
-        return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
+        return _answer(db, channels, first.request, first.card.part, first.answer, said, now)
     if first.allows and not first.card.whole:
         return _refuse_part(first.request)
-    return _decide(db, reach, first.request, first.choice, said, now, first.words)
+    return _decide(db, channels, first.request, first.choice, said, now, first.words)
 
 
 def _list_seen(db: Db, found: Sequence[tuple[RequestCard, Request]]) -> list[tuple[RequestCard, Request]]:
@@ -326,7 +328,7 @@ def _is_sent(state: SentState | None) -> bool:
 
 def _is_certain(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request: Request,
     said: PersonMessage,
     cards: Sequence[RequestCard],
@@ -338,7 +340,7 @@ def _is_certain(
     """Return True if words that name no request can only be meant for this one's card in the room. `allows`: they would
     allow it, so nothing that a ledger does not show may have led to them."""
     if (
-        allows and Feature.PANE in reach.get_kind(said.instance).features
+        allows and Feature.PANE in channels.get_kind(said.instance).features
     ):  # an agent's prompt says what it likes for somebody
         return False
     card = max((each for each in cards if each.request_id == request.id), key=lambda each: each.message_id)
@@ -369,7 +371,7 @@ def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: 
 
 
 def _find_unseen(
-    db: Db, reach: ChannelInstances, request: Request, said: PersonMessage, now: int, words: str
+    db: Db, channels: ChannelInstances, request: Request, said: PersonMessage, now: int, words: str
 ) -> GivenAnswer | None:
     """Return the reply to somebody who allows what they were not shown; None if any of their identities was shown it.
     If they may decide, they are shown it instead."""
@@ -380,26 +382,26 @@ def _find_unseen(
     if any(card.whole for card in shown):
         return None
     group = words if request.kind is RequestKind.ROOM else ""
-    request, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now, group)
+    request, refusal = find_to_decide(db, channels, request.id, said.sender, said.where, now, group)
     reason = f"not decided {request.id}"
     if refusal is not None:
         return GivenAnswer(reason, refusal.said, refusal)
     if shown:
         return _refuse_part(request)
     waits = any(state.state in (EffectState.PENDING, EffectState.SENDING) for state in states.values())
-    room = None if waits else show_to(db, reach, request, person, said.where, now)
+    room = None if waits else show_to(db, channels, request, person, said.where, now)
     if room is None:
         return GivenAnswer(reason, NAME_IT.format(request.id) if waits else NOT_SHOWN.format(request.id))
-    told = SHOWN_NOW.format(request.id)
-    return GivenAnswer(reason, told, Decision(request, False, told, (room,)))
+    text = SHOWN_NOW.format(request.id)
+    return GivenAnswer(reason, text, Decision(request, False, text, (room,)))
 
 
 def _render_which(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: Sequence[RequestCard], command: str
+    db: Db, channels: ChannelInstances, said: PersonMessage, cards: Sequence[RequestCard], command: str
 ) -> str:
     """`cards`: the oldest first; the newest of them are listed by what they say."""
     newest = list({card.request_id: card for card in cards}.values())[-MOST_LISTED:]
-    way = "Reply to one of them, or " if _can_reply(reach, said.instance) else "To say which, "
+    way = "Reply to one of them, or " if _can_reply(channels, said.instance) else "To say which, "
     lines = [f"- {title} ({card.request_id})" for title, card in zip(_list_titles(db, newest), newest, strict=True)]
     return WHICH.format(way, command, "\n".join(lines))
 
@@ -419,10 +421,10 @@ def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
     return titles
 
 
-def _can_reply(reach: ChannelInstances, instance: str) -> bool:
+def _can_reply(channels: ChannelInstances, instance: str) -> bool:
     """Return True if people can refer to a card there. Nobody can at a terminal, which prints it as text."""
-    features = reach.get_kind(instance).features
-    return Feature.REPLY in features and (Feature.CARDS in features or not reach.is_local(instance))
+    features = channels.get_kind(instance).features
+    return Feature.REPLY in features and (Feature.CARDS in features or not channels.is_local(instance))
 
 
 def _list_meant(
@@ -444,7 +446,7 @@ def _list_meant(
 
 def _read_own_words(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     said: PersonMessage,
     found: Sequence[tuple[RequestCard, Request]],
     now: int,
@@ -463,12 +465,12 @@ def _read_own_words(
     words = find_own_words(question, said.text)
     if said.answers is not None:
         if words is None:
-            return _refuse_words(db, reach, request, question, said, now)
-        return _answer(db, reach, request, card.part, words, said, now)
+            return _refuse_words(db, channels, request, question, said, now)
+        return _answer(db, channels, request, card.part, words, said, now)
     asked = card.person in ("", identities.get_person(db, said.sender))
     if words is None or not asked or messages.has_outgoing_after(db, *said.where, card.message_id):
         return None
-    return _answer(db, reach, request, card.part, words, said, now)
+    return _answer(db, channels, request, card.part, words, said, now)
 
 
 def _match_choice(card: RequestCard, request: Request, text: str) -> _Match | None:
@@ -488,9 +490,9 @@ def _get_question(request: Request, part: int) -> AgentQuestion:
 
 
 def _answer(
-    db: Db, reach: ChannelInstances, request: Request, part: int, text: str, said: PersonMessage, now: int
+    db: Db, channels: ChannelInstances, request: Request, part: int, text: str, said: PersonMessage, now: int
 ) -> GivenAnswer:
-    decision = answer_question(db, reach, request.id, part, text, said.sender, now, said.where)
+    decision = answer_question(db, channels, request.id, part, text, said.sender, now, said.where)
     if not decision.decided and not decision.kept:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)
     shown = said.where in decision.rooms  # the card there says it
@@ -500,7 +502,7 @@ def _answer(
 
 def _decide(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request: Request,
     choice: AnswerChoice,
     said: PersonMessage,
@@ -510,7 +512,7 @@ def _decide(
 ) -> GivenAnswer:
     if request.kind is RequestKind.ROOM and words:
         given = {GROUP: words}  # /approve ID FOLDER
-    decision = decide(db, reach, request.id, choice, said.sender, now, words=words, given=given, where=said.where)
+    decision = decide(db, channels, request.id, choice, said.sender, now, words=words, given=given, where=said.where)
     if not decision.decided:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)
     shown = said.where in decision.rooms  # the card there says it

@@ -49,7 +49,7 @@ LONGEST_SHOWN = 300  # characters of an answer that is told again
 
 
 class Decision(Struct, frozen=True):
-    """`request` as it stands now; `decided`: by this call. `rooms`: to be rung once it is committed."""
+    """`request` as it stands now; `decided`: by this call. `rooms`: to be woken once it is committed."""
 
     request: Request
     decided: bool
@@ -63,7 +63,7 @@ class Decision(Struct, frozen=True):
 
 def may_decide(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request: Request,
     by: str,
     where: tuple[str, str] | None = None,
@@ -75,7 +75,7 @@ def may_decide(
     folder = group or request.folder
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
-        return _may_answer(db, reach, request, rights, where)
+        return _may_answer(db, channels, request, rights, where)
     return senders.may_decide_about(rights, folder)
 
 
@@ -85,20 +85,20 @@ def may_see_arguments(db: Db, request: Request, by: str) -> bool:
 
 
 def _may_answer(
-    db: Db, reach: ChannelInstances, request: Request, rights: Rights | None, where: tuple[str, str] | None
+    db: Db, channels: ChannelInstances, request: Request, rights: Rights | None, where: tuple[str, str] | None
 ) -> bool:
     """A question is for whoever may speak to the group in its room; who is nobody elsewhere, for the room alone."""
     here = (request.instance, request.address)
     if rights is None or (rights == "guest" and where != here):
         return False
     room = rooms.get(db, *here)
-    policy = room.policy if room is not None else reach.policy(request.instance)
+    policy = room.policy if room is not None else channels.policy(request.instance)
     return senders.check_sender(policy, rights, request.folder).allowed
 
 
 def decide(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request_id: str,
     choice: AnswerChoice,
     by: str,
@@ -113,7 +113,7 @@ def decide(
     request = requests.get(db, request_id)
     if request is not None and request.kind is RequestKind.ROOM:
         choice, given = _choose_group(request, choice, given or {})
-    request, refusal = find_to_decide(db, reach, request_id, by, where, now, choice.group)
+    request, refusal = find_to_decide(db, channels, request_id, by, where, now, choice.group)
     if refusal is not None:
         return refusal
     if fault := unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state):
@@ -126,7 +126,7 @@ def decide(
         if choice.lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
         request_votes.add_vote(db, request.id, by, now)
-        agree = _list_agreeing(db, reach, request)
+        agree = _list_agreeing(db, channels, request)
         if len(agree) < request.quorum:
             _record_decision(db, now, clicked, "vote", request)
             said = f"Noted: {len(agree)} of {request.quorum} who must agree."
@@ -134,13 +134,13 @@ def decide(
         by = request_votes.join_names(agree)
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
-    return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
+    return close(db, channels, request, choice.state, choice.lasts, by, words, given, now)
 
 
-def _list_agreeing(db: Db, reach: ChannelInstances, request: Request) -> list[str]:
+def _list_agreeing(db: Db, channels: ChannelInstances, request: Request) -> list[str]:
     """Return everybody who agrees and may decide. An operator at the command line counts as the owner, who has one
     vote."""
-    voters = [each for each in request_votes.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+    voters = [each for each in request_votes.list_voters(db, request.id) if may_decide(db, channels, request, each)]
     owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
     return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
@@ -156,16 +156,22 @@ def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any])
 
 
 def find_to_decide(
-    db: Db, reach: ChannelInstances, request_id: str, by: str, where: tuple[str, str] | None, now: int, group: str = ""
+    db: Db,
+    channels: ChannelInstances,
+    request_id: str,
+    by: str,
+    where: tuple[str, str] | None,
+    now: int,
+    group: str = "",
 ) -> tuple[Request, Decision | None]:
     """The request, and what somebody is told who cannot decide it: it is not theirs, or it does not wait any more."""
     request = requests.get(db, request_id)
     if request is None:
         raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
-    if not may_decide(db, reach, request, by, where, group):
+    if not may_decide(db, channels, request, by, where, group):
         _record_decision(db, now, by, "refused", request)
         return request, Decision(request, False, _refuse(request))
-    if outdated := withdraw_outdated(db, reach, request, now):
+    if outdated := withdraw_outdated(db, channels, request, now):
         return outdated.request, outdated
     if request.state is not RequestState.PENDING:
         by = request.answered_by
@@ -174,18 +180,18 @@ def find_to_decide(
     return request, None
 
 
-def withdraw_outdated(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision | None:
+def withdraw_outdated(db: Db, channels: ChannelInstances, request: Request, now: int) -> Decision | None:
     """Withdraw a request that asks nothing any more: its group is gone, or its sender is known by now. Nobody decides
     about somebody as the stranger that they were. Return None if it stays open or is already decided."""
     if request.state is not RequestState.PENDING:
         return None
     if request.folder and groups.get(db, request.folder) is None:
-        ended, released = unknown_senders.withdraw(db, reach, request, now)
+        ended, released = unknown_senders.withdraw(db, channels, request, now)
     elif request.kind is RequestKind.SENDER and not unknown_senders.is_unknown(db, request):
-        ended, released = unknown_senders.release_known(db, reach, request, now)
+        ended, released = unknown_senders.release_known(db, channels, request, now)
     else:
         return None
-    rooms = show_decision(db, reach, ended, now)
+    rooms = show_decision(db, channels, ended, now)
     return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
 
 
@@ -194,7 +200,7 @@ def _refuse(request: Request) -> str:
     return NOT_ASKED if asked_in_room else NOT_YOURS
 
 
-def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
+def expire(db: Db, channels: ChannelInstances, request: Request, now: int) -> Decision:
     """Nobody decided. Questions that have defaults are answered by them."""
     state, words, given = RequestState.EXPIRED, "nobody decided in time", dict[str, Any]()
     if request.kind is RequestKind.QUESTION:
@@ -203,14 +209,14 @@ def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decis
         state = RequestState.ALLOWED if whole else RequestState.EXPIRED
     session = sessions.get(db, request.session_id) if request.session_id is not None else None
     if session is not None and session.agent:  # whoever manages it reads there what became of it
-        told = {"requestId": request.id, "name": request.tool, "status": state}
-        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, told, now)
-    return close(db, reach, request, state, AnswerLasts.ONCE, GATEWAY, words, given, now)
+        entry = {"requestId": request.id, "name": request.tool, "status": state}
+        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, entry, now)
+    return close(db, channels, request, state, AnswerLasts.ONCE, GATEWAY, words, given, now)
 
 
 def close(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request: Request,
     state: RequestState,
     lasts: AnswerLasts,
@@ -226,19 +232,19 @@ def close(
     assert closed is not None  # it was pending in this transaction
     for each in request_votes.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
         _record_decision(db, now, each, state, closed)
-    rooms = show_decision(db, reach, closed, now)
+    rooms = show_decision(db, channels, closed, now)
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     renew: tuple[str, ...] = ()
     if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
         about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
-        released = about.follow(db, reach, closed, now)
+        released = about.follow(db, channels, closed, now)
         wake, files = released.wake, released.files
     elif closed.kind is RequestKind.TEXT:
-        rooms = (*rooms, *held_text_answers.follow(db, reach, closed, now))
+        rooms = (*rooms, *held_text_answers.follow(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:
-        rung, wake = restored_rows.follow(db, closed, now)
-        rooms = (*rooms, *rung)
+        others, wake = restored_rows.follow(db, closed, now)
+        rooms = (*rooms, *others)
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}
@@ -316,7 +322,7 @@ def _record_decision(db: Db, now: int, by: str, verdict: str, request: Request) 
 
 def answer_question(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     request_id: str,
     part: int,
     text: str,
@@ -328,7 +334,7 @@ def answer_question(
 
     The first answer to a question counts; whoever comes later is told what it was.
     """
-    request, refusal = find_to_decide(db, reach, request_id, by, where, now)
+    request, refusal = find_to_decide(db, channels, request_id, by, where, now)
     if refusal is not None:
         return refusal
     asked, known = parse_questions(request.input), get_answers(request)
@@ -341,11 +347,11 @@ def answer_question(
     person = identities.get_person(db, by)
     given = {ANSWERS: {**known, asked[part].key: text}}
     if len(given[ANSWERS]) == len(asked):
-        return close(db, reach, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
+        return close(db, channels, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
     kept = requests.set_answer(db, request.id, given)
     assert kept is not None  # it waits in this transaction
     request_votes.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
     _record_decision(db, now, person, KEPT_ANSWER, kept)
-    rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, reach, kept, now))
+    rooms = (*show_answer(db, channels, kept, person, now), *show_question(db, channels, kept, now))
     said = render_answered(kept, person, part, find_name(db, person))
     return Decision(kept, False, said, tuple(dict.fromkeys(rooms)), kept=True)

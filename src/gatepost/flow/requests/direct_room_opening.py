@@ -37,16 +37,18 @@ Reachable = tuple[str, str]  # an identity, and the instance that may open a roo
 
 
 class UnreachedDecider(Struct, frozen=True):
-    """The person who should be asked next, and by which ways."""
+    """The person who should be asked next, and their identities on channels that can open a room."""
 
     request_id: str
-    ways: tuple[Reachable, ...]
+    contacts: tuple[Reachable, ...]
     escalated: bool  # others were asked before, and nobody decided
 
 
 class DirectRoomOpener:
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._escalated: set[str] = set()  # requests for which ask_next found nobody
         self._pauses: dict[Reachable, int] = {}  # until when, the oldest first
         self._running: asyncio.Task[None] | None = None
@@ -54,7 +56,7 @@ class DirectRoomOpener:
 
     def start(self, tasks: asyncio.TaskGroup, escalated: Iterable[str] = ()) -> None:
         """Look for deciders who cannot be reached, beside everything else. Costs nothing without such a channel."""
-        if not self._reach.list_instances(Feature.DIRECT):
+        if not self._channels.list_instances(Feature.DIRECT):
             return
         self._escalated.update(escalated)
         if self._running is None or self._running.done():
@@ -74,28 +76,28 @@ class DirectRoomOpener:
 
     async def open_missing(self) -> None:
         escalated, self._escalated = self._escalated, set()
-        for each in await self._store.read(list_unreached, self._reach, frozenset(escalated)):
+        for each in await self._store.read(list_unreached, self._channels, frozenset(escalated)):
             await self._open(each)
 
     async def _open(self, unreached: UnreachedDecider) -> None:
-        for identity, instance in unreached.ways:
+        for identity, instance in unreached.contacts:
             address = await self._ask_channel(identity, instance)
             if address:
                 rules, now = read_rules(self._config), self._clock.now()
                 room = (identity, instance, address)
-                for rung in await self._store.write(record_opened, self._reach, rules, unreached, room, now):
-                    self._bells.room(*rung)
+                for woken in await self._store.write(record_opened, self._channels, rules, unreached, room, now):
+                    self._bells.room(*woken)
                 return
 
     async def _ask_channel(self, identity: str, instance: str) -> str:
         """The address of the room, '' if there is none."""
         way, now = (identity, instance), self._clock.monotonic()
-        channel: object = self._reach.find_channel(instance)
+        channel: object = self._channels.find_channel(instance)
         if not isinstance(channel, SupportsDirect) or self._pauses.get(way, now) > now:
             return ""
         try:
             async with asyncio.timeout(LONGEST_CALL_S):
-                return str(addresses.parse(await channel.open_direct(self._reach.remove_server(instance, identity))))
+                return str(addresses.parse(await channel.open_direct(self._channels.remove_server(instance, identity))))
         except Exception as error:  # noqa: BLE001  part of delivering: one who cannot be reached must not end the others
             away = isinstance(error, (Unavailable, TimeoutError, OSError))
             self._set_pause(way, now + (SHORT_PAUSE if away else PAUSE))
@@ -109,13 +111,13 @@ class DirectRoomOpener:
             del self._pauses[next(iter(self._pauses))]
 
 
-def list_unreached(db: Db, reach: ChannelInstances, escalated: frozenset[str]) -> list[UnreachedDecider]:
+def list_unreached(db: Db, channels: ChannelInstances, escalated: frozenset[str]) -> list[UnreachedDecider]:
     """For each request that too few were asked about: the nearest decider who is left, and can be reached by opening a
     room alone."""
     waiting = {each.id: each for each in waiting_requests.list_short_of_cards(db, AT_ONCE)}
     late = [each for each in requests.list_by_ids(db, sorted(escalated)[:AT_ONCE]) if each.id not in waiting]
-    found = [_find_unreached(db, reach, each, escalated=False) for each in waiting.values()]
-    found += [_find_unreached(db, reach, each, escalated=True) for each in late if _is_open(each)]
+    found = [_find_unreached(db, channels, each, escalated=False) for each in waiting.values()]
+    found += [_find_unreached(db, channels, each, escalated=True) for each in late if _is_open(each)]
     return [each for each in found if each is not None]
 
 
@@ -123,7 +125,9 @@ def _is_open(request: Request) -> bool:
     return request.state is RequestState.PENDING and request.kind is not RequestKind.QUESTION
 
 
-def _find_unreached(db: Db, reach: ChannelInstances, request: Request, *, escalated: bool) -> UnreachedDecider | None:
+def _find_unreached(
+    db: Db, channels: ChannelInstances, request: Request, *, escalated: bool
+) -> UnreachedDecider | None:
     """None: everybody was asked, or the next one is reached without us."""
     ranked = list_approvers(db, request.folder)
     asked = list_asked(db, request)
@@ -132,20 +136,25 @@ def _find_unreached(db: Db, reach: ChannelInstances, request: Request, *, escala
     if any(person in known for person in left):
         return None
     failed = {instance for instance, _ in asked.failed}  # a room that it opens there is the one that failed
-    ways = [way for person in left for way in _list_ways(db, reach, person, request.instance) if way[1] not in failed]
-    return UnreachedDecider(request.id, tuple(ways), escalated) if ways else None
+    contacts = [
+        contact
+        for person in left
+        for contact in _list_contacts(db, channels, person, request.instance)
+        if contact[1] not in failed
+    ]
+    return UnreachedDecider(request.id, tuple(contacts), escalated) if contacts else None
 
 
-def _list_ways(db: Db, reach: ChannelInstances, person: str, preferred: str) -> list[Reachable]:
+def _list_contacts(db: Db, channels: ChannelInstances, person: str, preferred: str) -> list[Reachable]:
     """On the channel that the request came from first."""
-    able = sorted(reach.list_instances(Feature.DIRECT), key=lambda instance: (instance != preferred, instance))
+    able = sorted(channels.list_instances(Feature.DIRECT), key=lambda instance: (instance != preferred, instance))
     names = dict.fromkeys(identities.list_names(db, person))
-    return [(name, instance) for instance in able for name in names if reach.remove_server(instance, name)]
+    return [(name, instance) for instance in able for name in names if channels.remove_server(instance, name)]
 
 
 def record_opened(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     rules: AskingRules,
     unreached: UnreachedDecider,
     room: tuple[str, str, str],
@@ -159,4 +168,4 @@ def record_opened(
     shown = sum(card.open for card in request_cards.list_for_request(db, request.id))
     if shown >= request.quorum and not unreached.escalated:  # somebody else was found meanwhile
         return ()
-    return ask_next(db, reach, rules, request, now)
+    return ask_next(db, channels, rules, request, now)

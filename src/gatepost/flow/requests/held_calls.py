@@ -87,13 +87,13 @@ class HeldCalls:
         clock: Clock,
         config: Config,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         gateway: str = "",
         media: Path | None = None,
     ) -> None:
         """`gateway`: this one, if groups lie on one of several gateways each; '': all lie here."""
         self._gateway, self._media = gateway, media
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._running = set[str]()  # sessions of which a call runs
 
     async def hold(self, call: ToolCall, held: HeldCall) -> str:
@@ -103,7 +103,7 @@ class HeldCalls:
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
                 check_limits(db, new, call.now)
-            return ask(db, self._reach, rules, new, call.now)
+            return ask(db, self._channels, rules, new, call.now)
 
         try:
             asked = await call.write(add)
@@ -190,18 +190,18 @@ class HeldCalls:
             rooms: tuple[tuple[str, str], ...] = ()
             if failure:
                 requests.record_failure(db, request.id, failure)
-                rooms = show_failure(db, self._reach, found, failure, now)
+                rooms = show_failure(db, self._channels, found, failure, now)
             return notify_agent(db, found, outcome, now), rooms
 
         try:
-            told, rooms = await self._store.write(settle, lane=request.session_id or "")
+            notified, rooms = await self._store.write(settle, lane=request.session_id or "")
         except Unavailable as error:
             _log.warning("a decision could not be told yet", request=request.id, why=str(error))
             raise
         for room in rooms:
             self._bells.room(*room)
         await asyncio.to_thread(remove_copies, request.reads)
-        if told and request.session_id is not None:
+        if notified and request.session_id is not None:
             self._bells.session(request.session_id)
 
 

@@ -59,10 +59,10 @@ def sum_files(content: dict[str, Any]) -> int:
 HeldMessages = list[tuple[InboxEntry, Message]]
 
 
-def refuse_held(db: Db, reach: ChannelInstances, held: HeldMessages, reason: str, now: int) -> ReleasedMessages:
+def refuse_held(db: Db, channels: ChannelInstances, held: HeldMessages, reason: str, now: int) -> ReleasedMessages:
     """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others. But whoever belongs
     to the group by now, by whatever way, is heard."""
-    woken, refused = release_admitted(db, reach, held, now, guests=False)
+    woken, refused = release_admitted(db, channels, held, now, guests=False)
     for entry, _ in refused:
         inbox.set_state(db, entry.id, InboxState.REFUSED, reason, None, now)
     alone = [message for _, message in refused if len(inbox.list_for_message(db, message.id)) == 1]
@@ -71,7 +71,7 @@ def refuse_held(db: Db, reach: ChannelInstances, held: HeldMessages, reason: str
 
 
 def release_admitted(
-    db: Db, reach: ChannelInstances, held: HeldMessages, now: int, *, guests: bool = True
+    db: Db, channels: ChannelInstances, held: HeldMessages, now: int, *, guests: bool = True
 ) -> tuple[tuple[str, ...], HeldMessages]:
     """Deliver what would be let in if it came now: the sessions, and what still has to wait. `guests`: also of those
     whom a room lets in without knowing them."""
@@ -80,7 +80,7 @@ def release_admitted(
     for entry, message in held:
         known = rooms.get(db, message.instance, message.address)
         seen = SeenRoom(known.instance, known.address, known.name, known.direct) if known else None
-        way = _choose(db, reach, message, seen or _find_room(db, entry, message), entry.folder, now)
+        way = _choose(db, channels, message, seen or _find_room(db, entry, message), entry.folder, now)
         policy = known.policy if known is not None else RoomPolicy.REQUEST_APPROVAL  # which it was held by
         rights = _find_rights(db, message.sender, way.chosen, policy) if way is not None else None
         if way is None or rights is None or (rights == "guest" and not guests):
@@ -112,7 +112,7 @@ def _find_rights(db: Db, sender: str, chosen: RouteChoice, policy: RoomPolicy) -
 
 def deliver_held(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     entry: InboxEntry,
     message: Message,
     room: SeenRoom,
@@ -123,7 +123,7 @@ def deliver_held(
     """By the routes of now, to the group that was asked for. The session; '' if no route leads there any more."""
     # What one room's request was held for may have come from another room of the same sender.
     seen = room if (message.instance, message.address) == (room.instance, room.address) else None
-    way = _choose(db, reach, message, seen or SeenRoom(message.instance, message.address), folder, now)
+    way = _choose(db, channels, message, seen or SeenRoom(message.instance, message.address), folder, now)
     if way is None:
         inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
         return ""
@@ -139,12 +139,12 @@ class ReleaseWay(Struct, frozen=True):
 
 
 def _choose(
-    db: Db, reach: ChannelInstances, message: Message, room: SeenRoom, folder: str, now: int
+    db: Db, channels: ChannelInstances, message: Message, room: SeenRoom, folder: str, now: int
 ) -> ReleaseWay | None:
     """Route a held message as if it were said now, to the group that it is held for, or to any. `@group` alone would
     now choose a group, but it was held as words for an agent and stays so."""
     rules = RuleCache()
-    said = _make_routed(db, reach, message, room)
+    said = _make_routed(db, channels, message, room)
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
     target = decide_target(question, spoken)
     if target.change is not None:
@@ -153,11 +153,11 @@ def _choose(
     chosen = next((each for each in fit if not each.observe), None)
     if chosen is None and fit and folder:  # it was for the group when it came, and only observed by now
         chosen = question.find_way(folder)
-    engaging = EngagingMessage(said, question, spoken, target, reach.engages_s)
+    engaging = EngagingMessage(said, question, spoken, target, channels.engages_s)
     return ReleaseWay(room, chosen, engaging) if chosen is not None else None
 
 
-def _make_routed(db: Db, reach: ChannelInstances, message: Message, room: SeenRoom) -> RoutedMessage:
+def _make_routed(db: Db, channels: ChannelInstances, message: Message, room: SeenRoom) -> RoutedMessage:
     """As it was when it came: a verb that it got then by what it is about stays."""
     return RoutedMessage(
         instance=message.instance,
@@ -171,7 +171,7 @@ def _make_routed(db: Db, reach: ChannelInstances, message: Message, room: SeenRo
         direct=room.direct,
         parent=find_parent(db, message.instance, message.address, message.reply_to, message.thread),
         with_files=bool(message.content.get("attachments")),
-        own_names=reach.own_names(message.instance),
+        own_names=channels.own_names(message.instance),
     )
 
 

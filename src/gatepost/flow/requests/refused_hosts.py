@@ -48,8 +48,10 @@ class AskedHost(Struct, frozen=True):
 class RefusedHosts:
     """Asks people on behalf of the way out and of the tool."""
 
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
 
     async def is_allowed(self, caller: Caller, target: str) -> bool:
         return caller.session_id is not None and await self._store.read(
@@ -63,7 +65,7 @@ class RefusedHosts:
         question = HostQuestion(caller, rules.read_target(target), turn, tool, why)
         limits = read_rules(self._config)
         answer = await self._store.write(
-            ask_about_host, self._reach, limits, question, self._clock.now(), lane=caller.lane
+            ask_about_host, self._channels, limits, question, self._clock.now(), lane=caller.lane
         )
         if answer.asked is not None:
             self._bells.requests()
@@ -100,7 +102,9 @@ def make_about(target: str) -> str:
     return f"network:{target}"
 
 
-def ask_about_host(db: Db, reach: ChannelInstances, limits: AskingRules, question: HostQuestion, now: int) -> AskedHost:
+def ask_about_host(
+    db: Db, channels: ChannelInstances, limits: AskingRules, question: HostQuestion, now: int
+) -> AskedHost:
     """One request for each group and host, however many of its sessions try. A no is remembered for a day."""
     caller, target = question.caller, question.target
     session = sessions.get(db, caller.session_id or "")
@@ -133,7 +137,7 @@ def ask_about_host(db: Db, reach: ChannelInstances, limits: AskingRules, questio
         thread=turn.thread if turn else session.thread,
         rights=turn.rights if turn else "",
     )
-    asked = ask(db, reach, limits, new, now)
+    asked = ask(db, channels, limits, new, now)
     return AskedHost(ASKED.format(asked.request.id), asked)
 
 

@@ -51,17 +51,17 @@ class RequestLoop:
         clock: Clock,
         config: Config,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         calls: HeldCalls,
         gate: CallGate,
         answers: ProviderAnswers,
         questions: AgentQuestions,
         media: Path | None = None,
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._calls, self._questions, self._gate = calls, questions, gate
         self._answers, self._media = answers, media
-        self._opener = DirectRoomOpener(store, clock, config, events, reach)
+        self._opener = DirectRoomOpener(store, clock, config, events, channels)
         self._unreached: set[str] = set()
         self._woken, self._rung_beside = asyncio.Event(), asyncio.Event()
         events.on_requests(self._woken.set)
@@ -106,7 +106,7 @@ class RequestLoop:
 
     async def move_due(self) -> bool:
         """Ask the next person, or end what nobody decided. True if there may be more."""
-        moved = await self._store.write(move_due, read_rules(self._config), self._reach, self._clock.now())
+        moved = await self._store.write(move_due, read_rules(self._config), self._channels, self._clock.now())
         for room in moved.rooms:
             self._bells.room(*room)
         for session_id in moved.sessions:
@@ -123,32 +123,32 @@ class RequestLoop:
         return min(max((due - self._clock.now()) / SECOND, 0.0), LONGEST_WAIT_S)
 
 
-def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> MovedRequests:
+def move_due(db: Db, rules: AskingRules, channels: ChannelInstances, now: int) -> MovedRequests:
     moved = MovedRequests()
     due = waiting_requests.list_due(db, now, AT_ONCE)
     moved.more = len(due) == AT_ONCE
     for request in due:
-        _move(db, rules, reach, request, now, moved)
+        _move(db, rules, channels, request, now, moved)
     for request_id in request_cards.list_outdated(db, AT_ONCE):
         ended = requests.get(db, request_id)
         if ended is not None:
-            moved.rooms.update(show_decision(db, reach, ended, now))
-    moved.rooms.update(ask_about_failover(db, reach, rules, now))
+            moved.rooms.update(show_decision(db, channels, ended, now))
+    moved.rooms.update(ask_about_failover(db, channels, rules, now))
     return moved
 
 
 def _move(
-    db: Db, rules: AskingRules, reach: ChannelInstances, request: Request, now: int, moved: MovedRequests
+    db: Db, rules: AskingRules, channels: ChannelInstances, request: Request, now: int, moved: MovedRequests
 ) -> None:
-    decision = withdraw_outdated(db, reach, request, now)
+    decision = withdraw_outdated(db, channels, request, now)
     if decision is None and request.expires_at is not None and request.expires_at <= now:
-        decision = expire(db, reach, request, now)
+        decision = expire(db, channels, request, now)
     if decision is not None:
         moved.rooms.update(decision.rooms)
         moved.sessions.update(decision.wake)
         moved.files += decision.files
     else:
-        asked = ask_next(db, reach, rules, request, now)
+        asked = ask_next(db, channels, rules, request, now)
         moved.rooms.update(asked)
         if not asked:
             moved.unreached.add(request.id)

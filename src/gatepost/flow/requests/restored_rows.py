@@ -44,7 +44,7 @@ _TOLD = {
 
 
 class BegunIncarnation(Struct, frozen=True):
-    """`rooms`: to be rung once it is committed. `said`: in one line, for the start and the doctor."""
+    """`rooms`: to be woken once it is committed. `said`: in one line, for the start and the doctor."""
 
     incarnation: Incarnation
     rooms: tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ class BegunIncarnation(Struct, frozen=True):
 
 def begin_incarnation(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     rules: AskingRules,
     reason: IncarnationReason,
     now: int,
@@ -65,7 +65,7 @@ def begin_incarnation(
     last = incarnations.find_last_change(db)
     if reason is IncarnationReason.ROLLED_BACK and last is not None:
         source = "; ".join(filter(None, [f"its last change was at {iso(last)}", source]))
-    effects = incarnations.hold_effects(db, reach.list_local(), now)
+    effects = incarnations.hold_effects(db, channels.list_local(), now)
     ended = incarnations.end_turns(db, incarnations.REASON, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
     incarnations.hold_calls(db, calls, now)
@@ -89,19 +89,19 @@ def begin_incarnation(
             why=f"{_describe(reason, source)}. Whatever was said since then is not known here. {_SHOW}",
             quorum=1,
         )
-        asked = ask(db, reach, rules, new, now)
+        asked = ask(db, channels, rules, new, now)
         request_id, rooms = asked.request.id, asked.rooms
         incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
         incarnations.add_rows(db, request_id, effects, calls, due)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
-        rooms = add_owner_notices(db, reach, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
+        rooms = add_owner_notices(db, channels, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
     return BegunIncarnation(
         begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls) + len(due))
     )
 
 
-def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:
+def ask_about_failover(db: Db, channels: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:
     """Ask about what is held since the database failed over. The rooms to ring."""
     life = database_lives.find_unasked(db)
     if life is None:
@@ -122,7 +122,7 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
         why=f"The database failed over to a standby that may have forgotten the last moments. {_SHOW}",
         quorum=1,
     )
-    asked = ask(db, reach, rules, new, now)
+    asked = ask(db, channels, rules, new, now)
     incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
     incarnations.add_rows(db, asked.request.id, effects, calls, due)
     database_lives.set_request(db, life.name, asked.request.id)

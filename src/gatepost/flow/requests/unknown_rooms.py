@@ -50,7 +50,7 @@ _PLAIN = re.compile(r"[^\s\"*?\[\]|]+")  # stands for itself in a route's match
 
 def hold(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     rules: AskingRules,
     message_id: int,
     new: NewMessage,
@@ -78,7 +78,7 @@ def hold(
         thread=new.thread,
         rights=rights,
     )
-    asked = ask(db, reach, replace(rules, quorum=1), new_request, now)  # a group is chosen by one person
+    asked = ask(db, channels, replace(rules, quorum=1), new_request, now)  # a group is chosen by one person
     inbox.hold(db, message_id, NOBODYS, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
 
@@ -117,8 +117,8 @@ def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, ob
         return None
     if requests.count_of_kind_since(db, RequestKind.ROOM, NOBODYS, now - HOUR) >= MOST_AN_HOUR:
         return None
-    standing = sender_rights.read_standing(db, new.sender)
-    open_to = [each for each in groups.list_all(db) if standing.judge(each.folder) is not None]
+    access = sender_rights.read_access(db, new.sender)
+    open_to = [each for each in groups.list_all(db) if access.judge(each.folder) is not None]
     offered = rank_groups(open_to, routes.list_all(db), room)
     if not offered:
         return None
@@ -156,7 +156,7 @@ def find_fault(db: Db, request: Request, choice: AnswerChoice) -> str:
     return "" if groups.get(db, choice.group) is not None else NO_GROUP.format(choice.group[:LONGEST_GROUP])
 
 
-def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
+def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
     """Do what was decided about a room."""
     held = inbox.list_held_for_request(db, NOBODYS, request.id)
     requests.settle(db, request.id, now)
@@ -164,7 +164,7 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> Relea
     if request.state is not RequestState.ALLOWED:
         if request.state is RequestState.DENIED and request.lasts is AnswerLasts.ALWAYS:
             _add_route(db, request, "", "drop", None, now)
-        return refuse_held(db, reach, held, f"room_{request.state}", now)
+        return refuse_held(db, channels, held, f"room_{request.state}", now)
     folder, room = str(request.answer[GROUP]), read_room(request)
     _connect(db, request, room, folder, now)
     woken, shut_out = [], []
@@ -173,8 +173,8 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> Relea
         if rights is None or (folder == ROOT_FOLDER and rights != "owner"):
             shut_out.append((entry, message))
         else:
-            woken.append(deliver_held(db, reach, entry, message, room, folder, rights, now))
-    refused = refuse_held(db, reach, shut_out, senders.SHUT_OUT.reason, now)
+            woken.append(deliver_held(db, channels, entry, message, room, folder, rights, now))
+    refused = refuse_held(db, channels, shut_out, senders.SHUT_OUT.reason, now)
     return replace(refused, wake=tuple(dict.fromkeys(filter(None, (*woken, *refused.wake)))))
 
 

@@ -39,7 +39,7 @@ PAUSE = DAY  # after a no, nobody is asked about the same person again
 
 def hold(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     rules: AskingRules,
     message_id: int,
     new: NewMessage,
@@ -69,7 +69,7 @@ def hold(
         thread=new.thread,
         rights=rights,
     )
-    asked = ask(db, reach, rules, request, now)
+    asked = ask(db, channels, rules, request, now)
     inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
 
@@ -101,7 +101,7 @@ def was_refused(last: Request | None, now: int) -> bool:
     return last is not None and said_no and (last.answered_at or 0) > now - PAUSE
 
 
-def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
+def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
     """Do what was decided about a sender."""
     held = inbox.list_held(db, request.folder, request.name)
     requests.settle(db, request.id, now)
@@ -109,12 +109,12 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> Relea
     if request.state is not RequestState.ALLOWED:
         if request.lasts is AnswerLasts.ALWAYS:
             acl.put(db, _make_block(request), now)
-        return refuse_held(db, reach, held, f"sender_{request.state}", now)
+        return refuse_held(db, channels, held, f"sender_{request.state}", now)
     if request.lasts is AnswerLasts.ALWAYS:
         person = identities.get_person(db, request.name)
         users.add(db, person, one_line(str(request.input.get("name", ""))), now)
         users.add_member(db, person, request.folder, request.answered_by, now)
-    return _deliver(db, reach, request, held, now)
+    return _deliver(db, channels, request, held, now)
 
 
 def is_unknown(db: Db, request: Request) -> bool:
@@ -122,30 +122,30 @@ def is_unknown(db: Db, request: Request) -> bool:
     return sender_rights.find_rights(db, request.name, request.folder) == "guest"
 
 
-def release_known(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
+def release_known(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
     """Its sender was let in or shut out by something else: what is held goes by that. The request as it stands now."""
     held = inbox.list_held(db, request.folder, request.name)
     shut_out = sender_rights.find_rights(db, request.name, request.folder) is None
     (ended,) = requests.withdraw(db, request.id, SHUT_OUT_BY_NOW if shut_out else KNOWN_BY_NOW, now)
-    return ended, _deliver(db, reach, ended, held, now)
+    return ended, _deliver(db, channels, ended, held, now)
 
 
 def _deliver(
-    db: Db, reach: ChannelInstances, request: Request, held: list[tuple[InboxEntry, Message]], now: int
+    db: Db, channels: ChannelInstances, request: Request, held: list[tuple[InboxEntry, Message]], now: int
 ) -> ReleasedMessages:
     """By the rights that their sender has now."""
     rights = sender_rights.find_rights(db, request.name, request.folder)
     if rights is None or (request.folder == ROOT_FOLDER and rights != "owner"):
-        return refuse_held(db, reach, held, senders.SHUT_OUT.reason, now)
+        return refuse_held(db, channels, held, senders.SHUT_OUT.reason, now)
     room = read_room(request)
-    woken = [deliver_held(db, reach, entry, message, room, request.folder, rights, now) for entry, message in held]
+    woken = [deliver_held(db, channels, entry, message, room, request.folder, rights, now) for entry, message in held]
     return ReleasedMessages(wake=tuple(dict.fromkeys(filter(None, woken))))
 
 
-def withdraw(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
+def withdraw(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
     """The group is gone: nobody is let in, and what is held is refused. The request as it stands now."""
     (ended,) = requests.withdraw(db, request.id, "its group is gone", now)
-    return ended, follow(db, reach, ended, now)
+    return ended, follow(db, channels, ended, now)
 
 
 def withdraw_for_group(db: Db, folder: str, now: int) -> None:

@@ -59,7 +59,7 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
 
 
 class FiredRooms(Struct, frozen=True):
-    """The rooms that are to be rung once it is committed, and how many times were fired."""
+    """The rooms that are to be woken once it is committed, and how many times were fired."""
 
     sessions: tuple[str, ...] = ()
     rooms: tuple[tuple[str, str], ...] = ()
@@ -111,18 +111,18 @@ def make_move(plan: FiringPlan, ran: int) -> TaskMove:
     return TaskMove(task, plan.next_at, plan.ends, ran)
 
 
-def count_parts(reach: ChannelInstances, task: Task) -> int:
+def count_parts(channels: ChannelInstances, task: Task) -> int:
     """About how many messages one run of it puts into the outbox, or the one for its agent. Pure."""
     if not task.text:
         return 1
-    longest = reach.get_kind(task.instance).max_text or LONGEST_RESULT
-    return 1 + measure(task.text, reach.get_kind(task.instance).text_unit) // longest
+    longest = channels.get_kind(task.instance).max_text or LONGEST_RESULT
+    return 1 + measure(task.text, channels.get_kind(task.instance).text_unit) // longest
 
 
-def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
+def fire_plans(db: Db, channels: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
     """Write each plan completely, or not at all if its task was moved on meanwhile. Rows are read and written for all
     plans together."""
-    paused = [_pause(db, reach, plan, now) for plan in plans if plan.broken or plan.refused]
+    paused = [_pause(db, channels, plan, now) for plan in plans if plan.broken or plan.refused]
     planned = [plan for plan in plans if not plan.broken and not plan.refused]
     if not planned:
         return _join(paused)
@@ -132,10 +132,10 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     facts = read_facts(db, [plan.task for plan in planned], times, most_late, behind)
     whole = [plan for plan in planned if facts.places[plan.task.id].reached]
     if len(whole) < len(planned):
-        paused += [_pause_unplaced(db, reach, plan, now) for plan in planned if plan not in whole]
+        paused += [_pause_unplaced(db, channels, plan, now) for plan in planned if plan not in whole]
     due = [(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
-    judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
+    judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(channels, plan.task) for plan in whole})
     runs = dict.fromkeys(behind, 0)
     for each in judged:
         runs[each.task.id] += not each.skipped
@@ -146,19 +146,19 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
         for task_id, some in missed
         if task_id in moved and (task_id, some.first) not in facts.fired
     ]
-    fired = _fire(db, reach, [each for each in judged if each.task.id in moved], rows, facts, now)
-    held = [_hold(db, reach, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
+    fired = _fire(db, channels, [each for each in judged if each.task.id in moved], rows, facts, now)
+    held = [_hold(db, channels, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
     return _join([*paused, *held, fired])
 
 
 def fire_times(
-    db: Db, reach: ChannelInstances, task: Task, times: tuple[int, ...], most_late: int, now: int
+    db: Db, channels: ChannelInstances, task: Task, times: tuple[int, ...], most_late: int, now: int
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
     facts = read_facts(db, [task], [(task.id, each) for each in times], most_late, tasks.list_origins_of(db, [task.id]))
     due = [(task, each) for each in times]
-    judged = judge_times(facts, due, most_late, {task.id: count_parts(reach, task)})
-    fired = _fire(db, reach, judged, (), facts, now)
+    judged = judge_times(facts, due, most_late, {task.id: count_parts(channels, task)})
+    fired = _fire(db, channels, judged, (), facts, now)
     if fired.ran:
         tasks.add_runs(db, task.id, fired.ran)
     return fired
@@ -166,7 +166,7 @@ def fire_times(
 
 def _fire(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     judged: Sequence[JudgedTime],
     rows: Sequence[NewFiring],
     facts: FiringFacts,
@@ -187,7 +187,7 @@ def _fire(
             *(_row(each, now, FiringState.SKIPPED, why) for each, why in skipped),
             *(_row(each, now, FiringState.FAILED, why) for each, why in failed),
             *(
-                _row(each, now, FiringState.SENT, "", deliver_text(db, reach, each.task, each.due_at, now))
+                _row(each, now, FiringState.SENT, "", deliver_text(db, channels, each.task, each.due_at, now))
                 for each in texts
             ),
             *[
@@ -197,7 +197,7 @@ def _fire(
             ],
         ],
     )
-    rooms = _add_failures(db, reach, failed, now) if failed else set()
+    rooms = _add_failures(db, channels, failed, now) if failed else set()
     rooms |= {(each.task.instance, each.task.address) for each in texts}
     woken = {each.session_id for each in queued if not each.why}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
@@ -219,38 +219,38 @@ def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
 
 
 def _add_failures(
-    db: Db, reach: ChannelInstances, failed: Sequence[tuple[JudgedTime, str]], now: int
+    db: Db, channels: ChannelInstances, failed: Sequence[tuple[JudgedTime, str]], now: int
 ) -> set[tuple[str, str]]:
     """Record times that no session or room could take, and notify the owners of their tasks. Return the rooms to ring.
     The last notice of a task says that it is paused; further late times add none."""
-    rooms, told = set[tuple[str, str]](), Counter[str]()
+    rooms, counts = set[tuple[str, str]](), Counter[str]()
     for each, why in failed:
         tasks.record_failure(db, each.task.id, why[: firings.LONGEST_REASON], now)
-        told[each.task.id] += 1
-        if told[each.task.id] <= tasks.MOST_FAILURES:
+        counts[each.task.id] += 1
+        if counts[each.task.id] <= tasks.MOST_FAILURES:
             task = tasks.get(db, each.task.id) or each.task
-            rooms.add(add_failure_notice(db, reach, task, each.due_at, why, now))
+            rooms.add(add_failure_notice(db, channels, task, each.due_at, why, now))
     return rooms
 
 
-def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+def _pause(db: Db, channels: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
     task, due_at, why = plan.task, plan.task.next_at, plan.refused or plan.broken
     if due_at is None or not tasks.pause_at(db, task, why, now):
         return NOTHING_FIRED
     firings.add(db, task.id, due_at, now, FiringState.FAILED, why)
     if plan.refused:
         in_room = has_way(db, task.folder, task.instance, task.address)
-        return FiredRooms(rooms=add_refusal_notices(db, reach, task, due_at, why, now, in_room=in_room))
-    return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, why, now),))
+        return FiredRooms(rooms=add_refusal_notices(db, channels, task, due_at, why, now, in_room=in_room))
+    return FiredRooms(rooms=(add_failure_notice(db, channels, task, due_at, why, now),))
 
 
-def _pause_unplaced(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
-    return _pause(db, reach, replace(plan, refused=render_no_way(plan.task)), now)
+def _pause_unplaced(db: Db, channels: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    return _pause(db, channels, replace(plan, refused=render_no_way(plan.task)), now)
 
 
-def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+def _hold(db: Db, channels: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
     assert plan.held is not None
-    asked = hold_text(db, reach, plan.task, plan.fire, plan.held, now)
+    asked = hold_text(db, channels, plan.task, plan.fire, plan.held, now)
     return FiredRooms(rooms=asked.rooms, ran=asked.ran)
 
 
@@ -262,7 +262,7 @@ def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
     return any(each.instance == instance and covers(folder, each.folder) for each in there)
 
 
-def deliver_text(db: Db, reach: ChannelInstances, task: Task, due_at: int, now: int) -> int | None:
+def deliver_text(db: Db, channels: ChannelInstances, task: Task, due_at: int, now: int) -> int | None:
     """The message of the first part."""
     late = render_late(task, due_at, now)
     said = OutgoingMessage(
@@ -274,5 +274,5 @@ def deliver_text(db: Db, reach: ChannelInstances, task: Task, due_at: int, now: 
         text=f"{task.text}\n{late}" if late else task.text,
         folder=task.folder,
     )
-    added = add_outgoing_message(db, reach, said, now)
+    added = add_outgoing_message(db, channels, said, now)
     return added[0].message_id if added else None

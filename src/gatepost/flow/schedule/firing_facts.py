@@ -51,8 +51,8 @@ def read_facts(
 ) -> FiringFacts:
     """`times`: those, each of a task, that are to have a row. `behind`: as it was read with its task, which is not
     moved if somebody changed it since."""
-    standings = firings.list_standings(db, [each.id for each in due])
-    waiting, newest = {each.task_id: each.open for each in standings}, {each.task_id: each.newest for each in standings}
+    runs = firings.list_runs(db, [each.id for each in due])
+    waiting, newest = {each.task_id: each.open for each in runs}, {each.task_id: each.newest for each in runs}
     if texts := [each.id for each in due if each.text]:
         waiting |= firings.count_undelivered(db, texts, most_late)
     behind_newest = [each for each in times if (last := newest[each[0]]) is not None and last >= each[1]]

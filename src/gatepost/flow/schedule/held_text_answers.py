@@ -18,7 +18,7 @@ from gatepost.store.schedule.tasks import Task
 _decode_holds = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
-def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
     """The rooms to ring. Everything but the hold is judged anew."""
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)
@@ -30,12 +30,12 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple
         scheduled_texts.add_agreed(db, task.id, _decode_holds(request.about))
     why = TaskJudge(db, [task]).find_refusal(task) if allowed else render_decision(request, request.answered_by)
     waiting = scheduled_texts.list_waiting(db, task.id)
-    return tuple(_end(db, reach, task, each, why, now) for each in waiting)
+    return tuple(_end(db, channels, task, each, why, now) for each in waiting)
 
 
-def _end(db: Db, reach: ChannelInstances, task: Task, firing: Firing, why: str, now: int) -> tuple[str, str]:
+def _end(db: Db, channels: ChannelInstances, task: Task, firing: Firing, why: str, now: int) -> tuple[str, str]:
     if not why:
-        scheduled_texts.record_sent(db, firing.id, deliver_text(db, reach, task, firing.due_at, now), now)
+        scheduled_texts.record_sent(db, firing.id, deliver_text(db, channels, task, firing.due_at, now), now)
         return task.instance, task.address
     scheduled_texts.record_denied(db, firing, why, now)
-    return add_undelivered_notice(db, reach, tasks.get(db, task.id) or task, firing.due_at, why, now)
+    return add_undelivered_notice(db, channels, tasks.get(db, task.id) or task, firing.due_at, why, now)

@@ -30,17 +30,17 @@ class HeldText(Struct, frozen=True):
 
 
 class AskedTexts(Struct, frozen=True):
-    """`rooms`: to be rung once it is committed. `ran`: how many times wait now."""
+    """`rooms`: to be woken once it is committed. `ran`: how many times wait now."""
 
     rooms: tuple[tuple[str, str], ...] = ()
     ran: int = 0
 
 
 def hold_text(
-    db: Db, reach: ChannelInstances, task: Task, times: Sequence[int], held: HeldText, now: int
+    db: Db, channels: ChannelInstances, task: Task, times: Sequence[int], held: HeldText, now: int
 ) -> AskedTexts:
     """In the transaction of the firing. One time of the task waits at most."""
-    rung: list[tuple[str, str]] = []
+    rooms: list[tuple[str, str]] = []
     ran = 0
     for due_at in times:
         if why := _find_obstacle(db, task, now):
@@ -50,13 +50,13 @@ def hold_text(
         firing_id = firings.add(db, task.id, due_at, now, FiringState.QUEUED)
         if firing_id is None:
             continue
-        asked = ask(db, reach, held.asking, make_request(task, held), now)
+        asked = ask(db, channels, held.asking, make_request(task, held), now)
         scheduled_texts.set_waiting(db, firing_id, f"it waits for a person's decision (request {asked.request.id})")
-        rung += asked.rooms
+        rooms += asked.rooms
         ran += 1
     if ran:
         tasks.add_runs(db, task.id, ran)
-    return AskedTexts(tuple(dict.fromkeys(rung)), ran)
+    return AskedTexts(tuple(dict.fromkeys(rooms)), ran)
 
 
 def _find_obstacle(db: Db, task: Task, now: int) -> str:

@@ -314,7 +314,7 @@ def cancel_task(db: Db, task_id: str, by: str, now: int) -> Task:
 
 
 def run_task(
-    db: Db, reach: ChannelInstances, task_id: str, rules: TaskRules, now: int, field: str = "taskId"
+    db: Db, channels: ChannelInstances, task_id: str, rules: TaskRules, now: int, field: str = "taskId"
 ) -> FiredRooms:
     """Now, besides its schedule, by the rights of those behind it. Invalid, if it cannot."""
     task = _get_live(db, task_id, field)
@@ -322,10 +322,10 @@ def run_task(
     if why := judged.refused.get(task_id):
         raise Invalid(field, f"{task_id} did not run: {why}")
     if holds := judged.held.get(task_id):
-        asked = hold_text(db, reach, task, (now,), HeldText(holds, rules.asking), now)
+        asked = hold_text(db, channels, task, (now,), HeldText(holds, rules.asking), now)
         fired = FiredRooms(rooms=asked.rooms, ran=asked.ran)
     else:
-        fired = fire_times(db, reach, task, (now,), rules.most_late, now)
+        fired = fire_times(db, channels, task, (now,), rules.most_late, now)
     if not fired.ran:
         last = firings.list_for_task(db, task_id, 1)
         raise Invalid(field, f"{task_id} did not run: {last[0].firing.reason if last else 'it runs already'}")

@@ -38,8 +38,10 @@ PAGE = 50  # tasks that one transaction counts again
 
 
 class TaskLoop:
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._woken = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
         # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
@@ -72,7 +74,7 @@ class TaskLoop:
         asking = read_asking_rules(self._config)
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late, asking, self._since)
         trouble: Unavailable | None = None
-        for some in split_plans(self._reach, plans, most_late):
+        for some in split_plans(self._channels, plans, most_late):
             trouble = await self._fire(some, most_late, now) or trouble
         if trouble is not None:
             raise trouble
@@ -82,7 +84,7 @@ class TaskLoop:
         """Write plans in one transaction. If that fails, each gets its own, so that none keeps back another. Return the
         error to wait for if some could not be fired now."""
         try:
-            self._ring(await self._store.write(fire_plans, self._reach, plans, most_late, now, lane=LANE))
+            self._ring(await self._store.write(fire_plans, self._channels, plans, most_late, now, lane=LANE))
         except Exception as error:  # noqa: BLE001  a mistake of ours is the trouble of one task
             if len(plans) > 1:
                 every = [await self._fire([each], most_late, now) for each in plans]
@@ -97,7 +99,7 @@ class TaskLoop:
         """Pause it, and tell its owner if that can be done. Else it would be tried for ever."""
         plan = FiringPlan(task=task, fire=(), broken=BROKEN)
         try:
-            self._ring(await self._store.write(fire_plans, self._reach, [plan], most_late, now, lane=LANE))
+            self._ring(await self._store.write(fire_plans, self._channels, [plan], most_late, now, lane=LANE))
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001  what cannot be written about it may be the notice
@@ -164,12 +166,12 @@ def _plan(
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
 
 
-def split_plans(reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int) -> list[list[FiringPlan]]:
+def split_plans(channels: ChannelInstances, plans: Sequence[FiringPlan], most_late: int) -> list[list[FiringPlan]]:
     """As they are written together. Pure."""
     found: list[list[FiringPlan]] = []
     size = FIRINGS_AT_ONCE
     for plan in plans:
-        parts = count_parts(reach, plan.task)
+        parts = count_parts(channels, plan.task)
         writes = min(max(1, len(plan.fire)) * parts, most_late + parts)
         if size + writes > FIRINGS_AT_ONCE:
             found.append([])

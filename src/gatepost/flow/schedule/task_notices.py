@@ -19,31 +19,31 @@ NoticeRoom = tuple[str, str, str]  # instance, address, thread
 
 
 def add_undelivered_notice(
-    db: Db, reach: ChannelInstances, task: Task, due_at: int, reason: str, now: int
+    db: Db, channels: ChannelInstances, task: Task, due_at: int, reason: str, now: int
 ) -> tuple[str, str]:
     """The room to ring. Not where the text could not be delivered, if somebody can be reached elsewhere."""
-    where = find_owner_room(db, reach, task) or (task.instance, task.address, task.thread)
-    return _add(db, reach, where, f"notice/task/{task.id}/{due_at}", render_failure(task, due_at, reason), now)
+    where = find_owner_room(db, channels, task) or (task.instance, task.address, task.thread)
+    return _add(db, channels, where, f"notice/task/{task.id}/{due_at}", render_failure(task, due_at, reason), now)
 
 
 def add_refusal_notices(
-    db: Db, reach: ChannelInstances, task: Task, due_at: int, reason: str, now: int, *, in_room: bool
+    db: Db, channels: ChannelInstances, task: Task, due_at: int, reason: str, now: int, *, in_room: bool
 ) -> tuple[tuple[str, str], ...]:
     """It was paused for that reason: its owner is told, and its room, unless the group may not speak there (`in_room`).
     The room is not told what the task was to do: that was said elsewhere, perhaps in confidence."""
-    key, rung = f"notice/task/{task.id}/{due_at}", list[tuple[str, str]]()
+    key, rooms = f"notice/task/{task.id}/{due_at}", list[tuple[str, str]]()
     again = f"It is paused; `gatepost task resume {task.id}` resumes it."
-    owner = find_owner_room(db, reach, task)
+    owner = find_owner_room(db, channels, task)
     if owner is not None:
-        rung.append(_add(db, reach, owner, key, f"{render_failure(task, due_at, reason)} {again}", now))
+        rooms.append(_add(db, channels, owner, key, f"{render_failure(task, due_at, reason)} {again}", now))
     if in_room:
         here = (task.instance, task.address, task.thread)
         said = f"A scheduled task of this room ({task.id}) did not run: {reason}. {again}"
-        rung.append(_add(db, reach, here, f"{key}/room", said, now))
-    return tuple(rung)
+        rooms.append(_add(db, channels, here, f"{key}/room", said, now))
+    return tuple(rooms)
 
 
-def find_owner_room(db: Db, reach: ChannelInstances, task: Task) -> NoticeRoom | None:
+def find_owner_room(db: Db, channels: ChannelInstances, task: Task) -> NoticeRoom | None:
     """Return the direct room of the task's maker, else of the person who had it made, else of somebody who decides
     about its group. It is None if nobody can be reached outside of the task's own room. People whom the access list
     shuts out are told nothing."""
@@ -52,7 +52,7 @@ def find_owner_room(db: Db, reach: ChannelInstances, task: Task) -> NoticeRoom |
             continue
         for room in direct_rooms.list_for_people(db, (identities.get_person(db, person),)):
             there = (room.instance, room.address)
-            if there != (task.instance, task.address) and reach.find_channel(room.instance) is not None:
+            if there != (task.instance, task.address) and channels.find_channel(room.instance) is not None:
                 return (*there, "")
     return None
 
@@ -64,10 +64,10 @@ def _list_owners(db: Db, task: Task) -> list[str]:
     return [*people, *list_approvers(db, task.folder)][:MOST_ASKED_FOR]
 
 
-def _add(db: Db, reach: ChannelInstances, where: NoticeRoom, key: str, text: str, now: int) -> tuple[str, str]:
+def _add(db: Db, channels: ChannelInstances, where: NoticeRoom, key: str, text: str, now: int) -> tuple[str, str]:
     instance, address, thread = where
     notice = OutgoingMessage(
         key=key, origin=EffectOrigin.NOTICE, instance=instance, address=address, thread=thread, text=text
     )
-    add_outgoing_message(db, reach, notice, now)
+    add_outgoing_message(db, channels, notice, now)
     return instance, address

@@ -20,7 +20,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.operation_rights import has_operation_right
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
-from gatepost.flow.sender_rights import OPERATOR, PersonStanding
+from gatepost.flow.sender_rights import OPERATOR, SenderAccess
 from gatepost.store.messages.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
@@ -109,7 +109,7 @@ class TaskJudge:
         self._facts: AccessRules | None = None
         self._policies: dict[str, GroupPolicy | None] = {}  # by who made a task
         self._alike: dict[tuple[str, bool], str] = {}  # the same, and whether it is a text: why none of these may run
-        self._standings: dict[str, PersonStanding] = {}
+        self._access: dict[str, SenderAccess] = {}
         self._rooms: dict[tuple[str, str], RoomPolicy] = {}
 
     def find_refusal(self, task: Task) -> str:
@@ -164,24 +164,24 @@ class TaskJudge:
         person = origin.person
         if not person or person == OPERATOR or not is_person(person):
             return True
-        standing = self._find_standing(person)
-        if standing.judge(task.folder) is None:
+        access = self._find_access(person)
+        if access.judge(task.folder) is None:
             return False
         if person == task.created_by or origin.instance in OWN_INSTANCES:
             return True
         policy = self._find_room_policy(origin)
-        if self._is_let_in(standing, policy, (task.folder, get_maker(task))):
+        if self._is_let_in(access, policy, (task.folder, get_maker(task))):
             return True
         if has_operation_right(self._db, person, RIGHT, task.folder, render_operation_params(task)):
             return True  # they changed it by a command
         if task.depth <= 1:
             return False
         asked = {each.folder for each in sessions.list_in_room(self._db, origin.address)}  # who passed it on
-        return self._is_let_in(standing, policy, asked)
+        return self._is_let_in(access, policy, asked)
 
     @staticmethod
-    def _is_let_in(standing: PersonStanding, policy: RoomPolicy, folders: Iterable[str]) -> bool:
-        judged = [(rights, each) for each in folders if (rights := standing.judge(each)) is not None]
+    def _is_let_in(access: SenderAccess, policy: RoomPolicy, folders: Iterable[str]) -> bool:
+        judged = [(rights, each) for each in folders if (rights := access.judge(each)) is not None]
         return any(check_sender(policy, rights, each).allowed for rights, each in judged)
 
     def _find_agents_refusal(self, task: Task) -> str:
@@ -222,10 +222,10 @@ class TaskJudge:
             return None
         return _get_plain_policy(folder) if self._facts is NO_RULES else GroupPolicy(folder, self._facts)
 
-    def _find_standing(self, person: str) -> PersonStanding:
-        if person not in self._standings:
-            self._standings[person] = sender_rights.read_standing(self._db, person)
-        return self._standings[person]
+    def _find_access(self, person: str) -> SenderAccess:
+        if person not in self._access:
+            self._access[person] = sender_rights.read_access(self._db, person)
+        return self._access[person]
 
     def _find_room_policy(self, origin: Origin) -> RoomPolicy:
         """A room is known once somebody was let in there. One that is not known any more lets no stranger in."""

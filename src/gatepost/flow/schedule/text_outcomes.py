@@ -9,7 +9,7 @@ from gatepost.store.schedule import scheduled_texts, tasks
 
 
 def record_text_outcome(
-    db: Db, reach: ChannelInstances, effect: OutboxEffect, state: EffectState, reason: str, now: int
+    db: Db, channels: ChannelInstances, effect: OutboxEffect, state: EffectState, reason: str, now: int
 ) -> None:
     found = scheduled_texts.parse_key(effect.key)
     if found is None:
@@ -23,7 +23,7 @@ def record_text_outcome(
     if scheduled_texts.record_undelivered(db, task_id, due_at, why, now):
         task = tasks.get(db, task_id)
         if task is not None and task.failures <= tasks.MOST_FAILURES:  # the fifth notice says that it is paused
-            add_undelivered_notice(db, reach, task, due_at, why, now)
+            add_undelivered_notice(db, channels, task, due_at, why, now)
 
 
 def render_undelivered(state: EffectState, reason: str) -> str:

@@ -74,9 +74,9 @@ class AwakeSession:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
         self.rings = 0
-        self.talk = RunnerProtocol(parts, session, group, provider, self)
+        self.runner = RunnerProtocol(parts, session, group, provider, self)
         self.turn_ended, self._started = rested, started
-        self._started_at = self.talk.heard_at
+        self._started_at = self.runner.heard_at
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
         self.sandbox: Sandbox | None = None
@@ -99,26 +99,26 @@ class AwakeSession:
     @property
     def is_idle(self) -> bool:
         """Return True if it has done what it was woken for, and may make way."""
-        idle = self.talk.turn is None and not self.talk.giving and not self._unseen.is_set()
-        return self.talk.claimed and idle and not self.ending
+        idle = self.runner.turn is None and not self.runner.giving and not self._unseen.is_set()
+        return self.runner.claimed and idle and not self.ending
 
     @property
     def idle_for(self) -> int:
         """Microseconds in which it had nothing to do, by the time that its activity is told by."""
-        return self.parts.listening.now() - self.talk.active_at
+        return self.parts.listening.now() - self.runner.active_at
 
     def timing(self, now: int, wanted: bool) -> SessionTiming:
-        turn, awaited = self.talk.turn, self.talk.requests.awaited
+        turn, awaited = self.runner.turn, self.runner.requests.awaited
         return SessionTiming(
             now=now,
             started_at=self._started_at,
-            heard_at=self.talk.heard_at,
-            active_at=self.talk.active_at,
-            turn_since=self.talk.turn_since + awaited.waited if turn else None,
+            heard_at=self.runner.heard_at,
+            active_at=self.runner.active_at,
+            turn_since=self.runner.turn_since + awaited.waited if turn else None,
             waiting_since=awaited.since if turn else None,
-            warned=self.talk.warned,
-            time_up_at=self.talk.time_up_at,
-            tool_timeout=self.talk.tool_timeout,
+            warned=self.runner.warned,
+            time_up_at=self.runner.time_up_at,
+            tool_timeout=self.runner.tool_timeout,
             wanted=wanted,
         )
 
@@ -129,8 +129,8 @@ class AwakeSession:
 
     def warn(self, now: int) -> None:
         """Tell it that its time is nearly over."""
-        begun = self.talk.turn_since + self.talk.requests.awaited.waited
-        self.talk.warn((begun + self.patience.turn - now) / SECOND)
+        begun = self.runner.turn_since + self.runner.requests.awaited.waited
+        self.runner.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
         """Hear that something is queued for this session."""
@@ -145,7 +145,7 @@ class AwakeSession:
         """End it in good order: the runner is asked, then its sandbox is ended."""
         ending = Ending.by_gateway(reason)
         self._begin_ending(ending)
-        self.talk.send(runner_frames.CloseFrame(reason=reason))
+        self.runner.send(runner_frames.CloseFrame(reason=reason))
         await asyncio.sleep(GRACE_S)
         self.kill(ending)
 
@@ -165,7 +165,7 @@ class AwakeSession:
     def end_after_turn(self, reason: str) -> None:
         """End it as soon as no turn runs."""
         self._ending_after_turn = reason
-        if self.talk.turn is None:
+        if self.runner.turn is None:
             self.kill(Ending.by_gateway(reason))
 
     def trees(self, folders: Sequence[str]) -> list[DiskTree]:
@@ -200,8 +200,8 @@ class AwakeSession:
 
     def _begin_ending(self, ending: Ending) -> None:
         self.ending = self.ending.join(ending) if self.ending is not None else ending
-        self.talk.open = False
-        self.talk.draft.freeze()
+        self.runner.open = False
+        self.runner.draft.freeze()
 
     # Its life.
 
@@ -224,7 +224,7 @@ class AwakeSession:
                 if not self._is_ending():  # it may have been asked to while it was prepared
                     await self._start_and_serve(name, kind, plan, listener)
         finally:
-            self.talk.draft.stop()
+            self.runner.draft.stop()
             if self.sandbox is not None:
                 self.sandbox.kill()
                 parts.freezer.remove(self.sandbox)
@@ -272,13 +272,13 @@ class AwakeSession:
             folder=session.folder,
             session_id=session.id,
             provider=self.provider,
-            running=lambda: self.talk.turn,
-            before_call=self.talk.order.flush_results,
-            keys=self.talk.keys,
+            running=lambda: self.runner.turn,
+            before_call=self.runner.order.flush_results,
+            keys=self.runner.keys,
             replays=self._replays,
         )
         tools = ToolSocket(
-            parts.dispatch, caller, self._owns, self.talk.submit_turn, lambda why: self.kill(Ending(why))
+            parts.dispatch, caller, self._owns, self.runner.submit_turn, lambda why: self.kill(Ending(why))
         )
         own = own_bases(group.options for group in (self.group, *parents))
         return tools, EgressSocket(parts.egress, caller, self._owns, own)
@@ -302,14 +302,14 @@ class AwakeSession:
             looking = tasks.create_task(self._guarded(self._offer_work()))
             code = await sandbox.wait()
             self.gone.set()
-            if self.talk.line is not None:
+            if self.runner.socket is not None:
                 await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
             listening.cancel()
             looking.cancel()
         await self._ended(code)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """End the sandbox for whatever goes wrong on our side of the line. It is settled like any other end of it."""
+        """End the sandbox for whatever goes wrong on our side. It is settled like any other end of it."""
         try:
             await work
         except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
@@ -318,11 +318,11 @@ class AwakeSession:
             cause = str(error) if known else "the gateway had a problem of its own, which its log describes"
             self.kill(Ending(cause, Retry.LATER if is_transient(error) else Retry.NEXT))
 
-    def _admit(self, line: RunnerSocket, pid: int) -> bool:
+    def _admit(self, connection: RunnerSocket, pid: int) -> bool:
         """Take one connection, of a process that lives in this sandbox."""
-        if self.talk.line is not None or not self._owns(pid):
+        if self.runner.socket is not None or not self._owns(pid):
             return False
-        self.talk.line = line
+        self.runner.socket = connection
         self._opened.set()
         return True
 
@@ -331,14 +331,14 @@ class AwakeSession:
 
     async def _listen(self) -> None:
         await self._opened.wait()
-        line = self.talk.line
-        assert line is not None
-        while frames := await line.frames():
+        connection = self.runner.socket
+        assert connection is not None
+        while frames := await connection.frames():
             if self.ending is not None and self.ending.retry is Retry.NEVER:
                 return  # a person has stopped it: what it had not handed over by then goes with its turn
-            starting = not self.talk.claimed
-            await self.talk.receive(frames)
-            if starting and self.talk.claimed:
+            starting = not self.runner.claimed
+            await self.runner.receive(frames)
+            if starting and self.runner.claimed:
                 self._started()
                 if self.sandbox is not None:
                     self.sandbox.end_start()
@@ -346,20 +346,20 @@ class AwakeSession:
                 self.end_after_turn(self._ending_after_turn)
             elif self.session.mode is SessionMode.ISOLATED and self.is_idle:
                 self.end_after_turn("its run is over")
-        if line.fault:
-            _log.warning("the runner said what it may not", session=self.session.id, fault=line.fault)
-            self.kill(Ending(line.fault if line.flooded else "the agent's runner said what it may not"))
+        if connection.fault:
+            _log.warning("the runner said what it may not", session=self.session.id, fault=connection.fault)
+            self.kill(Ending(connection.fault if connection.flooded else "the agent's runner said what it may not"))
         if not self.ending and self.sandbox is not None:
-            self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
+            self.sandbox.kill()  # a runner that has closed its connection is of no use; the ledger settles what it had
 
     async def _offer_work(self) -> None:
         """Project what is queued and ring; also without a bell every now and then."""
         while True:
             await self._unseen.wait()
             self._unseen.clear()
-            if not await self.talk.offer_work():
+            if not await self.runner.offer_work():
                 await self.project()
-                self.talk.send(runner_frames.BellFrame())
+                self.runner.send(runner_frames.BellFrame())
 
     async def project(self) -> set[int]:
         """Bring inbound.db up to date with the ledger. Return the rows that it then holds."""
@@ -432,25 +432,25 @@ class AwakeSession:
     async def _ended(self, code: int) -> None:
         """Settle what a sandbox left that is gone. Asked to end or not, an open turn did not end by itself."""
         turn = await turn_settlement.open_turn(self.parts, self.session)
-        words = self.talk.last_words
+        words = self.runner.last_words
         ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
         ending = ending.during(await self.parts.find_shortage())
         hopeless = words is not None and words.what == "setup" and ending.retry is not Retry.LATER
         _log.info("asleep", session=self.session.id, reason=ending.cause, code=code)
         if ending.retry is not Retry.NEVER:
             await self._settle(turn, ending, final=hopeless)
-        self.talk.end_turn()
+        self.runner.end_turn()
 
     async def _settle(self, turn: Turn | None, ending: Ending, *, final: bool) -> None:
         parts, session = self.parts, self.session
         if turn is not None and turn.state in (TurnState.CLAIMED, TurnState.BEGUN):
-            if self.talk.time_up_at is not None:
+            if self.runner.time_up_at is not None:
                 await turn_settlement.settle_timed_out_turn(parts, session, turn, handed_over=False)
             elif ending.retry is Retry.DECIDED:
                 await turn_settlement.settle_sleeping_turn(parts, session, turn)
             else:
                 await turn_settlement.settle_broken_turn(parts, session, turn, ending.to_failure(turn, final=final))
-        elif not self.talk.claimed and ending.counts:
+        elif not self.runner.claimed and ending.counts:
             hopeless = final or ending.final
             cause = FailureCause(reason=ending.cause, final=hopeless, passing=ending.retry is Retry.LATER)
             await turn_settlement.settle_failed_wake(parts, session, cause)

@@ -49,7 +49,7 @@ def add_request(
         inbox.enqueue(db, message_id, session.id, session.folder, rights, now, InboxMode.COMPACT)
 
 
-def finish_turn(db: Db, reach: ChannelInstances, turn: Turn, usage: str, now: int) -> bool:
+def finish_turn(db: Db, channels: ChannelInstances, turn: Turn, usage: str, now: int) -> bool:
     """As `turns.finish`, for a turn that was to make its conversation shorter."""
     asked = [message for entry, message in inbox.list_for_turn(db, turn.id) if entry.mode is InboxMode.COMPACT]
     if not turns.finish(db, turn.id, turn.epoch, usage, now):
@@ -61,7 +61,7 @@ def finish_turn(db: Db, reach: ChannelInstances, turn: Turn, usage: str, now: in
     if summary and not native:
         sessions.shorten_conversation(db, turn.session_id, summary)
     if not (native and summary):  # then the agent has said so itself
-        _add_notice(db, reach, turn, DONE if native else SHORTENED if summary else NO_SUMMARY, now)
+        _add_notice(db, channels, turn, DONE if native else SHORTENED if summary else NO_SUMMARY, now)
     return True
 
 
@@ -69,7 +69,7 @@ def _is_result(origin: EffectOrigin, op: Op) -> bool:
     return origin is EffectOrigin.RESULT and op is Op.SEND
 
 
-def _add_notice(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int) -> None:
+def _add_notice(db: Db, channels: ChannelInstances, turn: Turn, text: str, now: int) -> None:
     notice = OutgoingMessage(
         key=f"notice/compact/{turn.id}",
         origin=EffectOrigin.NOTICE,
@@ -79,4 +79,4 @@ def _add_notice(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int
         text=text,
         session_id=turn.session_id,
     )
-    add_outgoing_message(db, reach, notice, now)
+    add_outgoing_message(db, channels, notice, now)

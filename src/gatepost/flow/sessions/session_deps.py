@@ -66,7 +66,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     events: EventBus
     dispatch: Dispatch
     egress: EgressDeps
-    reach: ChannelInstances
+    channels: ChannelInstances
     typing: TypingIndicator
     pump: DeliveryLoop
     owner: str  # this gateway; by itself, this run of it

@@ -25,24 +25,31 @@ KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox
 
 
 def stop_session(
-    db: Db, reach: ChannelInstances, session_id: str, by: str, now: int, *, hold: int = 0, untold: bool = False
+    db: Db,
+    channels: ChannelInstances,
+    session_id: str,
+    by: str,
+    now: int,
+    *,
+    hold: int = 0,
+    drop_decisions: bool = False,
 ) -> OutboxEffect | None:
     """End what a session does now. The notice to people, None if there was nothing to stop. `hold`: it is not sent
     before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone. What people
-    decided and answered is told to the agent all the same, or nobody would: `untold` takes that along."""
+    decided and answered is told to the agent all the same, or nobody would: `drop_decisions` takes that along."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
         return None
     ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
     if turn is not None and ended:
-        keep_draft(db, reach, turn, reach.get_draft(session_id), now)
-    keep = () if untold else DECISIONS
+        keep_draft(db, channels, turn, channels.get_draft(session_id), now)
+    keep = () if drop_decisions else DECISIONS
     waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now, keep=keep)
     given_out = errands.list_given_out(db, session_id)
     errands.mark_stopping(db, given_out, f"stopped by {by}")
     if not ended and not waiting and not given_out:
         return None
-    return _add_notice(db, reach, session, turn, now, hold)
+    return _add_notice(db, channels, session, turn, now, hold)
 
 
 class OwnStop(Struct, frozen=True):
@@ -54,7 +61,7 @@ class OwnStop(Struct, frozen=True):
 
 
 def stop_own_work(
-    db: Db, reach: ChannelInstances, session_id: str, names: tuple[str, ...], by: str, now: int, *, hold: int = 0
+    db: Db, channels: ChannelInstances, session_id: str, names: tuple[str, ...], by: str, now: int, *, hold: int = 0
 ) -> OwnStop:
     """End the turn if it works for this person, and withdraw what they have waiting. `names`: all of their identities,
     the person first. Messages of others go on waiting. Messages that others said into the turn are given back, unless
@@ -66,13 +73,13 @@ def stop_own_work(
     if turn is not None and own:
         _give_back(db, turn, names, reason, now)
         own = turns.cancel(db, turn.id, reason, now)
-        keep_draft(db, reach, turn, reach.get_draft(session_id), now)
+        keep_draft(db, channels, turn, channels.get_draft(session_id), now)
     waiting = inbox.cancel_waiting(db, session_id, reason, now, names)
     given_out = [
         each for each in errands.list_given_out(db, session_id) if costs.find_payer(db, each.caller_turn) == names[0]
     ]
     errands.mark_stopping(db, given_out, reason)
-    notice = _add_notice(db, reach, session, turn, now, hold) if own else None
+    notice = _add_notice(db, channels, session, turn, now, hold) if own else None
     return OwnStop(notice, waiting + len(given_out), busy=turn is not None and not own)
 
 
@@ -92,7 +99,7 @@ def _give_back(db: Db, turn: Turn, names: tuple[str, ...], reason: str, now: int
 
 
 def _add_notice(
-    db: Db, reach: ChannelInstances, session: Session, turn: Turn | None, now: int, hold: int
+    db: Db, channels: ChannelInstances, session: Session, turn: Turn | None, now: int, hold: int
 ) -> OutboxEffect:
     where = turn or session
     notice = OutgoingMessage(
@@ -104,7 +111,7 @@ def _add_notice(
         text=notices.STOPPED,
         session_id=session.id,
     )
-    effect = add_outgoing_message(db, reach, notice, now)[0]
+    effect = add_outgoing_message(db, channels, notice, now)[0]
     if hold:
         outbox.set_send_time(db, [effect.id], now + hold)
     return effect

@@ -210,18 +210,18 @@ class SessionSupervisor:
 
     def list_asking(self) -> list[str]:
         """The sessions whose runner waits for somebody's answer."""
-        return [live.session.id for live in self.awake if live.talk.requests.awaited and not live.ending]
+        return [live.session.id for live in self.awake if live.runner.requests.awaited and not live.ending]
 
     def is_awaited(self, session_id: str, request: str) -> bool:
         """Return True if a runner waits for the answer to this."""
         live = self._live.get(session_id)
-        return live is not None and not live.ending and request in live.talk.requests.awaited
+        return live is not None and not live.ending and request in live.runner.requests.awaited
 
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
         if not self.is_awaited(session_id, request):
             return False
-        self._live[session_id].talk.requests.answer(request, verdict, given)
+        self._live[session_id].runner.requests.answer(request, verdict, given)
         return True
 
     async def end(self, session_id: str, reason: str) -> None:
@@ -322,8 +322,8 @@ class SessionSupervisor:
             background = await self.parts.store.read(due_sessions.has_only_tasks, session_id)
             self._slots.request_wake(session_id, session.folder, background=background)
         for live in self.awake:
-            if live.talk.claimed:
-                turn = live.talk.turn
+            if live.runner.claimed:
+                turn = live.runner.turn
                 self._slots.set_background(live.session.id, turn is not None and turn.rights == firings.RIGHTS)
         self.limits.make_room()
         while self._slots.can_wake and self.limits.may_start() and self.limits.has_room():
@@ -417,7 +417,7 @@ class SessionSupervisor:
                 elif verdict is SessionVerdict.WRAP_UP:
                     live.warn(now)
                 elif verdict is SessionVerdict.TIME_UP:
-                    live.talk.interrupt()
+                    live.runner.interrupt()
                 elif verdict is SessionVerdict.OVERTIME:
                     live.kill(Ending("the agent took too long"))
 

@@ -108,7 +108,7 @@ async def run_trial(host: SessionSupervisor, wish: TrialRequest) -> TrialOutcome
     if wish.model and prices(wish.model) is None and wish.provider != sandbox_plan.DEMO:
         return TrialOutcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
     parts = replace(host.parts, config=config)
-    purse = StoreBudget(parts.store, parts.clock, parts.reach, parts.events)
+    purse = StoreBudget(parts.store, parts.clock, parts.channels, parts.events)
     keys = _TrialKeys(
         wish.secrets, SpenderSecrets(parts.store, SecretReader(parts.store, Keyring(parts.home), parts.clock))
     )
@@ -131,7 +131,7 @@ async def _run(
             await asyncio.wait({running, ended}, timeout=wish.limit_s, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done() and not running.done():
                 trouble, reason = "time", f"it did not answer within {wish.limit_s:g} s"
-            elif not over.is_set() or live.talk.failure is not None or live.ending:
+            elif not over.is_set() or live.runner.failure is not None or live.ending:
                 trouble, reason = _find_failure(live, running)
         finally:
             ended.cancel()
@@ -158,7 +158,7 @@ async def _run(
 
 def _find_failure(live: AwakeSession, running: "asyncio.Task[None]") -> tuple[str, str]:
     """The class of what went wrong, and its words."""
-    failure, words = live.talk.failure, live.talk.last_words
+    failure, words = live.runner.failure, live.runner.last_words
     if failure is not None:
         return classify_failure(failure.error_class, failure.error or "the agent failed")
     if live.ending:

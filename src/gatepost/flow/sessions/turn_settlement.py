@@ -138,10 +138,10 @@ async def _settle(
             return None
         broken = settle(db)
         if broken is not None and broken.turn is not None and broken.retry_at is None:
-            keep_draft(db, parts.reach, broken.turn, parts.reach.get_draft(session.id), parts.clock.now())
-        told = _add_failure_notice(db, parts, session, broken, error_class)
+            keep_draft(db, parts.channels, broken.turn, parts.channels.get_draft(session.id), parts.clock.now())
+        notified = _add_failure_notice(db, parts, session, broken, error_class)
         waits = _add_waiting_notice(db, parts, session, broken)
-        return told or waits or _add_interruption_notice(db, parts, session, broken)
+        return notified or waits or _add_interruption_notice(db, parts, session, broken)
 
     while True:
         try:
@@ -160,10 +160,10 @@ def _add_failure_notice(
     """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
-    told = add_failure_notices(db, parts.reach, broken.failed, parts.clock.now())
-    broken = replace(broken, failed=tuple(each for each in broken.failed if each not in told))
+    notified = add_failure_notices(db, parts.channels, broken.failed, parts.clock.now())
+    broken = replace(broken, failed=tuple(each for each in broken.failed if each not in notified))
     if not broken.failed:
-        return next(iter(told.values()))
+        return next(iter(notified.values()))
     if error_class == TurnErrorClass.BUDGET and broken.turn is not None and _has_budget_notice(db, broken.turn, parts):
         return broken.turn.instance, broken.turn.address
     if broken.reason == OVERTIME and broken.turn is not None:
@@ -235,8 +235,8 @@ def _has_budget_notice(db: Db, turn: Turn, parts: SessionDeps) -> bool:
     """Return True if the room heard in this turn that a budget has no room for it: to hear it twice helps nobody."""
     applicable = budgets.list_applicable(db, turn.folder, costs.find_payer(db, turn.id), parts.clock.now())
     keys = [make_notice_key(BudgetNotice(STOP, each), turn.instance, turn.address) for each in applicable]
-    told = [outbox.find_by_key(db, key) for key in keys]
-    return any(each is not None and each.created_at >= turn.started_at for each in told)
+    effects = [outbox.find_by_key(db, key) for key in keys]
+    return any(each is not None and each.created_at >= turn.started_at for each in effects)
 
 
 def _add_notice(
@@ -251,13 +251,13 @@ def _add_notice(
         text=text,
         session_id=session_id,
     )
-    add_outgoing_message(db, parts.reach, notice, parts.clock.now())
+    add_outgoing_message(db, parts.channels, notice, parts.clock.now())
 
 
 def stop_turn(db: Db, parts: SessionDeps, session_id: str, by: str) -> tuple[str, str] | None:
     """A person ended the turn: it, and what waited behind it, is cancelled and said so. The room to ring, None if
     there was nothing to stop."""
-    notice = stop_session(db, parts.reach, session_id, by, parts.clock.now())
+    notice = stop_session(db, parts.channels, session_id, by, parts.clock.now())
     return (notice.instance, notice.address) if notice is not None else None
 
 
@@ -268,9 +268,9 @@ def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[st
     now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
     for turn in turns.list_open(db):
         turns.cancel(db, turn.id, HALTED, now)
-        keep_draft(db, parts.reach, turn, parts.reach.get_draft(turn.session_id), now)
+        keep_draft(db, parts.channels, turn, parts.channels.get_draft(turn.session_id), now)
     for instance, address, thread in concerned:
-        panic_notice.add_panic_notice(db, parts.reach, switch, instance, address, thread, now)
+        panic_notice.add_panic_notice(db, parts.channels, switch, instance, address, thread, now)
     return {(instance, address) for instance, address, _ in concerned}
 
 

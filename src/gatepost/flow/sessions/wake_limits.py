@@ -69,7 +69,7 @@ class WakeLimits:
         awake = {live.session.id: live for live in self._list_awake()}
         for session_id, since in list(self._starting.items()):
             live = awake.get(session_id)
-            if now - since > START_S or (live is not None and live.talk.claimed):
+            if now - since > START_S or (live is not None and live.runner.claimed):
                 del self._starting[session_id]
         working = {live.session.folder for live in awake.values() if not live.is_idle or live.idle_for < JUST_NOW}
         usual = max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS

@@ -46,7 +46,7 @@ class StoreLife:
         self._mark = -1
         self.said = ""  # of an incarnation that began with this start
 
-    async def begin(self, reach: ChannelInstances) -> None:
+    async def begin(self, channels: ChannelInstances) -> None:
         """Before anything is delivered, received or woken."""
         known = await self._store.read(incarnations.get_current)
         older = await self._store.read(incarnations.list_older)
@@ -60,7 +60,7 @@ class StoreLife:
             stored = [each for each in memory.lives if known is not None and each in known.lives]
             await asyncio.to_thread(self._remember, (*stored[-1:], self._life), min(memory.mark, mark))
         source = marker or _describe_source(known, self._here)
-        begun, current = await self._store.write(self._record, reach, reason, source, self._clock.now())
+        begun, current = await self._store.write(self._record, channels, reason, source, self._clock.now())
         self._open_memory(current)
         await self._keep_mark()
         if begun is not None:
@@ -71,13 +71,13 @@ class StoreLife:
                 self._bells.room(*room)
 
     def _record(
-        self, db: Db, reach: ChannelInstances, reason: IncarnationReason | None, source: str, now: int
+        self, db: Db, channels: ChannelInstances, reason: IncarnationReason | None, source: str, now: int
     ) -> tuple[BegunIncarnation | None, Incarnation]:
         begun = None
         if reason is not None:
             keep = self._config[CURSORS] == KEEP
             rules = read_rules(self._config)
-            begun = begin_incarnation(db, reach, rules, reason, now, source=source, keep_cursors=keep)
+            begun = begin_incarnation(db, channels, rules, reason, now, source=source, keep_cursors=keep)
         return begun, incarnations.record_life(db, self._life, self._here, now)
 
     def _find_memory(self, known: Incarnation, older: tuple[str, ...]) -> MachineMemory | None:

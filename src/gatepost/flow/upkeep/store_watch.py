@@ -38,20 +38,20 @@ class StoreWatch:
         store: OpenStore,
         clock: Clock,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         pop_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
         file: str = "",
     ) -> None:
         """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
-        self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, events, reach
+        self._home, self._store, self._clock, self._bells, self._channels = home, store, clock, events, channels
         self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
         self._damage, self._lost, self._read_only = "", "", False
-        self._noticed, self._untold = "", ""  # the trouble that was last seen, and that owners do not know of yet
-        self._told, self._told_at = "", 0
+        self._noticed, self._unreported = "", ""  # the trouble that was last seen, and that owners do not know of yet
+        self._notified, self._notified_at = "", 0
 
     def find_trouble(self) -> str:
         """Why nobody should rely on the store; '' if nothing is known."""
@@ -94,11 +94,11 @@ class StoreWatch:
         if (seen := trouble or met) and seen != self._noticed:
             _log.error("the store is not well", trouble=seen)
             self._bells.operation()
-            if seen != self._told or self._clock.now() - self._told_at > AGAIN:
-                self._untold = seen
+            if seen != self._notified or self._clock.now() - self._notified_at > AGAIN:
+                self._unreported = seen
         self._noticed = seen
-        if self._untold and await self._notify_owners(self._untold, is_over=not trouble):
-            self._told, self._told_at, self._untold = self._untold, self._clock.now(), ""
+        if self._unreported and await self._notify_owners(self._unreported, is_over=not trouble):
+            self._notified, self._notified_at, self._unreported = self._unreported, self._clock.now(), ""
 
     async def _check_file(self) -> None:
         if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):
@@ -120,7 +120,7 @@ class StoreWatch:
         now, is_or_was = self._clock.now(), "was not well for a while" if is_over else "is not well"
         text = f"The store of this gateway {is_or_was}: {trouble}"
         try:
-            rooms = await self._store.write(add_owner_notices, self._reach, f"store:{now}", text, now)
+            rooms = await self._store.write(add_owner_notices, self._channels, f"store:{now}", text, now)
         except GatepostError as error:
             _log.error("owners could not be told of the store", error=str(error))
             return False

@@ -16,7 +16,7 @@ from gatepost.core.process import listen_address
 from gatepost.core.settings import Config, setting
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
-from gatepost.flow.sender_rights import read_standing
+from gatepost.flow.sender_rights import read_access
 from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
 from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions import groups
@@ -107,10 +107,10 @@ def may_see(db: Db, person: str, folder: str) -> bool:
 
 def read_sight(db: Db, person: str) -> Callable[[str], bool]:
     """The same for many groups: what it depends on is read once."""
-    standing, operations = read_standing(db, person), read_operation_rights(db, person)
+    access, operations = read_access(db, person), read_operation_rights(db, person)
 
     def sees(folder: str) -> bool:
-        rights = standing.judge(folder)
+        rights = access.judge(folder)
         return rights is not None and (rights != "guest" or operations.allows(SEES, folder))
 
     return sees

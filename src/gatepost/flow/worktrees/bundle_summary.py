@@ -42,10 +42,10 @@ def _one(each: BundleRef) -> str:
         return "uncommitted changes"
     if each.name == "gatepost/head":
         return f"{_count(each.commits, 'commit', 'commits')} on no branch"
-    told = one_line(name)[:LONGEST]
+    shown = one_line(name)[:LONGEST]
     if kind == "tags":
-        return f"the tag {told}"
-    return f"{_count(each.commits, 'commit', 'commits')} on {told}"
+        return f"the tag {shown}"
+    return f"{_count(each.commits, 'commit', 'commits')} on {shown}"
 
 
 def _count(many: int, one: str, several: str) -> str:

@@ -252,9 +252,9 @@ class Worktrees:
         def record(db: Db) -> Worktree:
             worktrees.set_setup(db, found.project, found.slug, state, output)
             _record(db, now, by, "worktree.setup", found.name, state=state)
-            told = worktrees.get(db, found.project, found.slug)
-            assert told is not None
-            return told
+            row = worktrees.get(db, found.project, found.slug)
+            assert row is not None
+            return row
 
         return await self._store.write(record)
 
@@ -357,9 +357,9 @@ class Worktrees:
         now = self._clock.now()
         worktrees.set_state(db, found.project, found.slug, WorktreeState.ARCHIVED, now)
         _record(db, now, by, "worktree.archive", found.name)
-        told = worktrees.get(db, found.project, found.slug)
-        assert told is not None
-        return told
+        row = worktrees.get(db, found.project, found.slug)
+        assert row is not None
+        return row
 
     async def _tear_down(self, found: Worktree) -> str:
         if not found.teardown:

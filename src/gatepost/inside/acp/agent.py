@@ -240,11 +240,11 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         if error.code != protocol.AUTH_REQUIRED:
             return protocol.make_provider_error(self._program, error)
         reason = " ".join(error.message.split())[:200]
-        ways = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
+        methods = ", ".join(method.id for method in self._agent.auth_methods or ()) or "it names none"
         return Misconfigured(
             f"{self._program} wants somebody to log in ({reason}), and nobody can inside a"
             " sandbox: give it what it needs by the group's option env, or choose one of its ways that need nobody with"
-            f" the option auth ({ways})"
+            f" the option auth ({methods})"
         )
 
     def _environment(self) -> dict[str, str]:

@@ -338,8 +338,8 @@ def make_provider_error(name: str, error: JsonRpcFailure) -> ProviderError:
     details = _details(error.data)
     words = f"{error.message} {details} {msgspec.json.encode(error.data).decode()}"
     text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
-    if told := BUDGET.search(words):
-        return ProviderError(told[0], TurnErrorClass.BUDGET)
+    if found := BUDGET.search(words):
+        return ProviderError(found[0], TurnErrorClass.BUDGET)
     if _QUOTA.search(words):
         return ProviderError(text, TurnErrorClass.QUOTA)
     if _AUTH.search(words):

@@ -88,38 +88,38 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()  # files of earlier messages, below `files`, for a provider that does not remember them
 
 
-def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
+def render(rows: Sequence[InboundRow], context: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
     """The whole prompt: the time, what was said before, what is pinned, what was observed, then chats before tasks
     before webhooks before system notes."""
-    name, zone = _zone(scene.timezone)
-    moment = datetime.fromtimestamp(scene.now / 1_000_000, zone)
-    sections = [f"<summary>\n{SUMMARY_RULE}\n{escape(scene.summary)}\n</summary>"] if scene.summary else []
-    if scene.forked:
+    name, zone = _zone(context.timezone)
+    moment = datetime.fromtimestamp(context.now / 1_000_000, zone)
+    sections = [f"<summary>\n{SUMMARY_RULE}\n{escape(context.summary)}\n</summary>"] if context.summary else []
+    if context.forked:
         sections.append(render_note("forked", FORKED_RULE))
-    if scene.transcript:
-        sections.append(_render_messages("transcript", TRANSCRIPT_RULE, scene.transcript))
+    if context.transcript:
+        sections.append(_render_messages("transcript", TRANSCRIPT_RULE, context.transcript))
     sections += [_history(row) for row in rows if _is_history(row)]
-    sections += _kept(rows, scene)
-    if scene.pinned:
-        sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(scene.pinned)}\n</pinned>")
+    sections += _kept(rows, context)
+    if context.pinned:
+        sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(context.pinned)}\n</pinned>")
     rows = [row for row in rows if not _is_history(row)]
     observed = [*observed, *(each for row in rows for each in _list_carried(row))]
     if observed:
-        inner = "\n".join(_row(row, scene, zone) for row in observed)
+        inner = "\n".join(_row(row, context, zone) for row in observed)
         sections.append(f"<observed>\n{OBSERVED_RULE}\n{inner}\n</observed>")
     for kind in ItemKind:
-        group = [_row(row, scene, zone) for row in rows if kind_of(row) == kind]
+        group = [_row(row, context, zone) for row in rows if kind_of(row) == kind]
         if group:
             sections.append("\n".join(group))
     header = f"<context{_attributes(timezone=name, now=f'{moment:%A %Y-%m-%d %H:%M}')}/>"
     return header + "\n" + "\n\n".join(sections)
 
 
-def _kept(rows: Sequence[InboundRow], scene: PromptContext) -> list[str]:
+def _kept(rows: Sequence[InboundRow], context: PromptContext) -> list[str]:
     """The files of messages that are not in this prompt."""
-    told = {str(row.id) for row in rows}
-    paths = [each for each in scene.kept if each.partition("/")[0] not in told]
-    lines = [escape(" ".join(f"{scene.files}/{each}".split())) for each in paths[:MOST_NAMED]]
+    shown = {str(row.id) for row in rows}
+    paths = [each for each in context.kept if each.partition("/")[0] not in shown]
+    lines = [escape(" ".join(f"{context.files}/{each}".split())) for each in paths[:MOST_NAMED]]
     return ["\n".join(["<files>", FILES_RULE, *lines, "</files>"])] if lines else []
 
 
@@ -202,41 +202,41 @@ def _zone(name: str) -> tuple[str, tzinfo]:
         return "UTC", UTC
 
 
-def _row(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _row(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     kind = kind_of(row)
     if kind == ItemKind.TASK:
-        return _task(row, scene, zone)
+        return _task(row, context, zone)
     if kind == ItemKind.WEBHOOK:
-        return _webhook(row, scene, zone)
-    return _chat(row, scene, zone) if kind == ItemKind.CHAT else _system(row, scene, zone)
+        return _webhook(row, context, zone)
+    return _chat(row, context, zone) if kind == ItemKind.CHAT else _system(row, context, zone)
 
 
 def _time(at: int, zone: tzinfo) -> str:
     return f"{datetime.fromtimestamp(at / 1_000_000, zone):%Y-%m-%d %H:%M}"
 
 
-def _from(row: InboundRow, scene: PromptContext) -> str | None:
+def _from(row: InboundRow, context: PromptContext) -> str | None:
     """The destination's name of the row's room, in a session that spans rooms."""
-    if not scene.spans_rooms:
+    if not context.spans_rooms:
         return None
-    for destination in scene.destinations:
+    for destination in context.destinations:
         if (destination.channel_type, destination.platform_id) == (row.channel_type, row.platform_id):
             return destination.name
     return "unknown"
 
 
-def _chat(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _chat(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     verb = _text(row, "verb")
     head = _attributes(
         id=row.seq or None,
-        from_=_from(row, scene),
+        from_=_from(row, context),
         sender=sender_of(row) or "unknown",
         time=_time(row.timestamp, zone),
         verb=verb if verb != "message" else None,
         errand=_text(row, "errand"),
     )
-    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, scene)]))
-    lines = [*_quote(row, scene), _forwarded(row, said), *_dropped(row)]
+    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, context)]))
+    lines = [*_quote(row, context), _forwarded(row, said), *_dropped(row)]
     return f"<message{head}>{chr(10).join(line for line in lines if line)}</message>"
 
 
@@ -248,21 +248,23 @@ def _forwarded(row: InboundRow, said: str) -> str:
     return f"<forwarded{_attributes(from_=origin or 'unknown')}>{said}</forwarded>"
 
 
-def _quote(row: InboundRow, scene: PromptContext) -> list[str]:
+def _quote(row: InboundRow, context: PromptContext) -> list[str]:
     quote = row.content.get("replyTo")
     if not isinstance(quote, dict):
         return []
     given = quote.get("files")
-    files = [_quoted_file(each, scene) for each in (given if isinstance(given, list) else ()) if isinstance(each, dict)]
+    files = [
+        _quoted_file(each, context) for each in (given if isinstance(given, list) else ()) if isinstance(each, dict)
+    ]
     said = "\n".join(filter(None, [escape(str(quote.get("text") or "")), *files]))
     head = _attributes(from_=str(quote.get("sender") or ""))
     return [f"<quoted_message{head}>{said}</quoted_message>"] if said else []
 
 
-def _quoted_file(file: dict[str, Any], scene: PromptContext) -> str:
+def _quoted_file(file: dict[str, Any], context: PromptContext) -> str:
     kind = " ".join(str(file.get("type") or "file").split())
     name = " ".join(posixpath.basename(str(file.get("name") or "file")).split())
-    where = f"saved as {scene.files}/{file['place']}" if file.get("place") else "which is not kept any more"
+    where = f"saved as {context.files}/{file['place']}" if file.get("place") else "which is not kept any more"
     return escape(f"[{kind}: {name}, {where}]")
 
 
@@ -276,7 +278,7 @@ def _dropped(row: InboundRow) -> list[str]:
     return [escape(f"[not kept any more, to make room for this: {shown}{more}]")]
 
 
-def _attachments(row: InboundRow, scene: PromptContext) -> list[str]:
+def _attachments(row: InboundRow, context: PromptContext) -> list[str]:
     lines = []
     attachments = row.content.get("attachments")
     for attachment in attachments if isinstance(attachments, list) else []:
@@ -284,7 +286,7 @@ def _attachments(row: InboundRow, scene: PromptContext) -> list[str]:
             continue
         kind = " ".join(str(attachment.get("type") or "file").split())
         name = " ".join(posixpath.basename(str(attachment.get("name") or "file")).split())
-        lines.append(escape(f"[{kind}: {name}, saved as {scene.files}/{row.id}/{name}]"))
+        lines.append(escape(f"[{kind}: {name}, saved as {context.files}/{row.id}/{name}]"))
         lines += _transcript(name, attachment.get("transcript"))
     return lines
 
@@ -298,9 +300,9 @@ def _transcript(name: str, words: object) -> list[str]:
     return [f"<transcript{_attributes(of=name, by='machine')}>{escape(words)}</transcript>"]
 
 
-def _task(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _task(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     # The gateway dates it by when it was due.
-    head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.timestamp, zone))
+    head = _attributes(id=row.seq, from_=_from(row, context), time=_time(row.timestamp, zone))
     lines = []
     if row.content.get("scriptOutput") is not None:
         lines.append(f"<script_output>{escape(_json(row.content['scriptOutput']))}</script_output>")
@@ -308,10 +310,10 @@ def _task(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     return f"<task{head}>{chr(10).join(lines)}</task>"
 
 
-def _webhook(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _webhook(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     head = _attributes(
         id=row.seq,
-        from_=_from(row, scene),
+        from_=_from(row, context),
         source=_text(row, "source"),
         event=_text(row, "event"),
         time=_time(row.timestamp, zone),
@@ -326,28 +328,28 @@ def _webhook(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
 def _posted(row: InboundRow) -> str:
     """Return what came by a link: the words of its maker, then those of whoever posted, each in an element of its
     own."""
-    lines, told = [HOOK_RULE], _text(row, "instructions")
-    if told:
-        lines += [LINK_RULE, f"<instructions>{escape(told)}</instructions>"]
+    lines, instructions = [HOOK_RULE], _text(row, "instructions")
+    if instructions:
+        lines += [LINK_RULE, f"<instructions>{escape(instructions)}</instructions>"]
     return "\n".join([*lines, f"<body>{escape(text_of(row))}</body>"])
 
 
-def _system(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _system(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     event = _text(row, "event")
     if event == "continued":
         return _continued(row)
     if event == "errand":
-        return _errand_result(row, scene, zone)
+        return _errand_result(row, context, zone)
     body = text_of(row) or _json({key: value for key, value in row.content.items() if key != "event"})
     return f"<system{_attributes(id=row.seq, event=event, time=_time(row.timestamp, zone))}>{escape(body)}</system>"
 
 
-def _errand_result(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
+def _errand_result(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
     """Return what became of work that was given to another agent. Its words are in an element of their own: they are
     that agent's, and not the gateway's."""
     state, error = _text(row, "state"), _text(row, "error")
     head = _attributes(id=row.seq, event="errand", errand=_text(row, "errand"), time=_time(row.timestamp, zone))
-    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, scene)]))
+    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, context)]))
     lines = [ERRAND_RULE, f"<result{_attributes(from_=_text(row, 'group'), state=state, error=error)}>{said}</result>"]
     return f"<system{head}>\n{chr(10).join(lines)}\n</system>"
 

@@ -81,10 +81,10 @@ def write_notes(work: str, notes: list[str]) -> str:
 def files_of(item: Item) -> str:
     """Return what came with a message, in words; '' if nothing did."""
     listed = item.content.get("attachments")
-    told = [_file(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    if len(told) < 2:
-        return f"I got your file {told[0]}." if told else ""
-    return f"I got your {len(told)} files:\n\n" + "\n".join(f"- {one}" for one in told)
+    files = [_file(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    if len(files) < 2:
+        return f"I got your file {files[0]}." if files else ""
+    return f"I got your {len(files)} files:\n\n" + "\n".join(f"- {one}" for one in files)
 
 
 def _file(one: dict[str, Any]) -> str:
@@ -220,9 +220,9 @@ class Demo:
         gone = notes.pop(number - 1)
         return await self._keep(work, notes, f"Forgotten: {gone}")
 
-    async def _keep(self, work: str, notes: list[str], told: str) -> str:
+    async def _keep(self, work: str, notes: list[str], answer: str) -> str:
         kept = await self._use("set_work", {"content": write_notes(work, notes)})
-        return _sorry("write my notes", kept) if kept.is_error else told
+        return _sorry("write my notes", kept) if kept.is_error else answer
 
     async def _notes(self) -> str:
         work = await self._work()

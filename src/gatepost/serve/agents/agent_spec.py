@@ -95,10 +95,10 @@ def check_start(parts: SessionDeps, cwd: str, uid: int | None) -> tuple[str, lis
 def setup_to_json(worktree: Worktree) -> dict[str, str]:
     """Return what became of its setup, for the timeline."""
     untrusted = f"not run: nobody has trusted it; `gatepost worktree trust {worktree.name}`"
-    told = {SetupState.UNTRUSTED: untrusted, SetupState.TRUSTED: "not run yet"}.get(
+    text = {SetupState.UNTRUSTED: untrusted, SetupState.TRUSTED: "not run yet"}.get(
         worktree.setup_state, worktree.setup_output
     )
-    return {"status": worktree.setup_state, "text": told}
+    return {"status": worktree.setup_state, "text": text}
 
 
 def list_setup_notes(worktree: Worktree) -> list[str]:

@@ -87,7 +87,7 @@ class RunningCall:
         client: StreamClient | RetryClient | None = None,
     ) -> None:
         self.client = client
-        self.told: deque[tuple[float, float | None, str]] = deque(maxlen=MOST_TOLD)
+        self.progress: deque[tuple[float, float | None, str]] = deque(maxlen=MOST_TOLD)
         self.news = asyncio.Event()
         self.answer: ToolAnswer | None = None
         self.cancelled = False
@@ -126,7 +126,7 @@ class RunningCall:
             self.news.set()
 
     def _progress(self, done: float, total: float | None, text: str) -> None:
-        self.told.append((done, total, text))
+        self.progress.append((done, total, text))
         self.news.set()
 
     def cancel(self) -> None:
@@ -140,8 +140,8 @@ class RunningCall:
             self.answer = answer
             self.news.set()
 
-    async def settle(self, told_of: bool) -> bool:
-        """Wait a moment. True: it has ended, and of its progress nothing is to be said (to whom it is `told_of`)."""
+    async def settle(self, shows_progress: bool) -> bool:
+        """Wait a moment. True: it has ended, and nothing of its progress is left to show, if it is shown."""
         is_late = False
 
         def end_moment() -> None:
@@ -151,7 +151,7 @@ class RunningCall:
 
         timer: asyncio.TimerHandle | None = None
         try:
-            while self.answer is None and not self.cancelled and not (told_of and self.told):
+            while self.answer is None and not self.cancelled and not (shows_progress and self.progress):
                 if is_late:
                     return False
                 # By its own word, not by the clock: uvloop's timers may fire a hair before their time by its clock.
@@ -164,7 +164,7 @@ class RunningCall:
         finally:
             if timer is not None:
                 timer.cancel()
-        return self.cancelled or not (told_of and self.told)
+        return self.cancelled or not (shows_progress and self.progress)
 
 
 @dataclass(slots=True, eq=False)

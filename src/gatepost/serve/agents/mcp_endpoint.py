@@ -168,13 +168,13 @@ class McpEndpoint:
             return None
         if not isinstance(params, CallParams):
             return 200, await self._plain.listed(request, caller, not head.old)
-        raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
+        raw, shows_progress = bytes(params.arguments), "progressToken" in (params.meta or {})
         raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
         running = RunningCall(self._dispatch, caller, params.name, raw, call_id, self._make_client(exchange, params))
         exchange.begun = running
         if exchange.session is not None:
             exchange.session.begun[request] = running
-        if not await running.settle(told_of):
+        if not await running.settle(shows_progress):
             return None
         if running.answer is None:
             return 200, render_error(request, CANCELLED, "Request cancelled")

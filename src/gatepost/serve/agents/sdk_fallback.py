@@ -181,8 +181,8 @@ class _SdkServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """The SDK's transport asks for it without saying that our tools change."""
-        told = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 class SdkFallback:
@@ -269,8 +269,8 @@ class SdkFallback:
         forms = StreamForms(ctx)
         try:
             while True:
-                while running.told:
-                    done, total, text = running.told.popleft()
+                while running.progress:
+                    done, total, text = running.progress.popleft()
                     await ctx.session.report_progress(done, total, text or None)
                 if running.answer is not None or running.cancelled:
                     break
@@ -302,8 +302,8 @@ class SdkFallback:
         if folder not in self._listening:
             bus = InMemorySubscriptionBus()
             self._listening[folder] = bus, ListenHandler(bus)
-        told = SubscriptionFilter(tools_list_changed=params.notifications.tools_list_changed)
-        return await self._listening[folder][1](ctx, params.model_copy(update={"notifications": told}))
+        wanted = SubscriptionFilter(tools_list_changed=params.notifications.tools_list_changed)
+        return await self._listening[folder][1](ctx, params.model_copy(update={"notifications": wanted}))
 
     async def _initialized(self, ctx: Context, params: NotificationParams) -> None:
         session: McpHttpSession | None = ctx.request.scope.get(SESSION) if ctx.request is not None else None

@@ -129,8 +129,8 @@ class AgentService:
         made = await self._parts.store.write(make)
         if text:
             self._parts.events.session(made.id)
-        told = await self.status(made.id)
-        return structs.replace(told, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
+        snapshot = await self.status(made.id)
+        return structs.replace(snapshot, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
 
     def _chain(self, db: Db, parent: str) -> OriginChain | None:
         """Return who is behind an agent that is made by another one: those for whom that one works now."""
@@ -357,7 +357,7 @@ class AgentService:
         session, clock = await self.find(agent_id), self._parts.clock
         until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
-            rung = False
+            woken = False
             while True:
                 news = await self._see(views.read_update, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
@@ -365,7 +365,7 @@ class AgentService:
                 if new or news.entries or left <= 0 or self._stopping.is_set():
                     return news
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
-                rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
+                woken = await watch.wait(min(left, SOON_S if woken else LOOK_S), self._stopping)
 
     async def pending(
         self, after: str = "", most: int = pending_requests.MOST_LISTED
@@ -434,7 +434,7 @@ class AgentService:
 
         def decide(db: Db) -> Decision:
             return request_decisions.decide(
-                db, self._parts.reach, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
+                db, self._parts.channels, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
             )
 
         decision = await self._parts.store.write(decide)
@@ -466,8 +466,8 @@ class AgentService:
             if answered is None:
                 raise Invalid("requestId", f"{wish.id} does not wait any more: it is {wish.state}")
             sleeping_turns.wake(db, answered.turn_id, now)
-            told = {"requestId": answered.id, "name": answered.tool, "status": state}
-            timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
+            entry = {"requestId": answered.id, "name": answered.tool, "status": state}
+            timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, entry, now)
             _record(db, now, by, f"permission.{verdict}", session_id, tool=answered.tool)
             changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order

@@ -46,7 +46,7 @@ def limit_entries(entries: Sequence[TimelineEntry]) -> list[TimelineEntry]:
 
 def render_entries(entries: Sequence[TimelineEntry]) -> str:
     """As somebody would want to read it."""
-    return "\n".join(told for entry in entries if (told := render_entry(entry))) or NOTHING
+    return "\n".join(text for entry in entries if (text := render_entry(entry))) or NOTHING
 
 
 def render_entry(entry: TimelineEntry) -> str:

@@ -22,7 +22,7 @@ from gatepost.store.sessions.sessions import Session
 LONGEST_ID = 64
 
 
-class SessionStanding(Struct, frozen=True):
+class SessionAccess(Struct, frozen=True):
     """A conversation, and what the caller is to its agent. `rights`: None for whom the operation's right alone lets
     in."""
 
@@ -30,19 +30,19 @@ class SessionStanding(Struct, frozen=True):
     rights: Rights | None
 
 
-def find_session(db: Db, session_id: str, caller: str, args: OperationArgs[Any]) -> SessionStanding:
+def find_session(db: Db, session_id: str, caller: str, args: OperationArgs[Any]) -> SessionAccess:
     """Return the conversation, if this caller may have it now. One that is not there and one that is not theirs look
     alike."""
     session = sessions.get(db, session_id) if len(session_id) <= LONGEST_ID else None
     if session is not None:
         if caller == OPERATOR:
-            return SessionStanding(session, None)
+            return SessionAccess(session, None)
         rights = sender_rights.find_rights(db, caller, session.folder)
         if _may_control(rights, session.folder) and not session.agent and session.closed_at is None:
-            return SessionStanding(session, rights)
+            return SessionAccess(session, rights)
         action = f"op:{args.info.right}"
         if any(has_right(db, caller, action, scope, args) for scope in (ROOT_FOLDER, session.folder)):
-            return SessionStanding(session, None)
+            return SessionAccess(session, None)
     raise NotFound("conversation", session_id[:80], "or you are no owner or admin of its agent")
 
 

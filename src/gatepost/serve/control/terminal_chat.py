@@ -170,5 +170,5 @@ async def wait_for_outcome(
             left = deadline - asyncio.get_running_loop().time()
             if answer.done or answer.halted or left <= 0 or stopping.is_set():
                 return answer
-            rung = await watch.wait(min(wait, left), stopping)
-            wait = QUICKEST_S if rung else min(wait * 2, SLOWEST_S)
+            woken = await watch.wait(min(wait, left), stopping)
+            wait = QUICKEST_S if woken else min(wait * 2, SLOWEST_S)

@@ -6,7 +6,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import ENDPOINT, Fate, OtlpClient
+from gatepost.serve.telemetry.otlp import ENDPOINT, ExportOutcome, OtlpClient
 
 PROBE_S = 5.0
 
@@ -22,7 +22,7 @@ def check_telemetry(config: Config) -> Iterator[Finding]:
         yield Finding("fail", "telemetry", str(error), f"mend it, or unset {ENDPOINT.name}")
         return
     result = OtlpClient(url, otlp.read_headers(), PROBE_S).send([])
-    if result.fate is Fate.SENT:
+    if result.outcome is ExportOutcome.SENT:
         yield Finding("ok", "telemetry", f"{url} takes traces")
         return
     remedy = f"start it, or mend {ENDPOINT.name}; meanwhile messages go on, and traces wait"

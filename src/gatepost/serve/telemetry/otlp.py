@@ -39,8 +39,8 @@ NOT_INSTALLED = "telemetry.otlp_endpoint is set, and the extra is not installed:
 _BAD_PAYLOAD = frozenset((400, 413, 422))  # the same spans would be refused again
 
 
-class Fate(StrEnum):
-    """The fate of spans after a request."""
+class ExportOutcome(StrEnum):
+    """The outcome of an attempt to export spans."""
 
     SENT = "sent"
     REFUSED = "refused"  # these are never taken
@@ -48,7 +48,7 @@ class Fate(StrEnum):
 
 
 class SendResult(Struct, frozen=True):
-    fate: Fate
+    outcome: ExportOutcome
     reason: str = ""
     pause_s: float = 0.0  # that the endpoint asks for
     rejected: int = 0  # spans that it did not take, of those that it was sent
@@ -175,18 +175,18 @@ class OtlpClient:
             with self._client.stream("POST", self._url, content=encode(spans), headers=self._headers) as response:
                 return self._read_answer(response)
         except httpx2.TimeoutException:
-            return SendResult(Fate.LATER, f"it does not answer within {self._timeout_s:g} s")
+            return SendResult(ExportOutcome.LATER, f"it does not answer within {self._timeout_s:g} s")
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            return SendResult(Fate.LATER, f"it cannot be reached ({type(error).__name__})")
+            return SendResult(ExportOutcome.LATER, f"it cannot be reached ({type(error).__name__})")
 
     def _read_answer(self, response: "httpx2.Response") -> SendResult:
         until, answer = time.monotonic() + self._timeout_s, bytearray()
         for chunk in response.iter_raw():
             answer += chunk
             if len(answer) > LARGEST_ANSWER:
-                return SendResult(Fate.LATER, f"it answers {response.status_code} with far too much")
+                return SendResult(ExportOutcome.LATER, f"it answers {response.status_code} with far too much")
             if time.monotonic() > until:
-                return SendResult(Fate.LATER, f"its answer is not over after {self._timeout_s:g} s")
+                return SendResult(ExportOutcome.LATER, f"its answer is not over after {self._timeout_s:g} s")
         return judge_answer(response.status_code, response.headers, bytes(answer))
 
 
@@ -195,13 +195,13 @@ def judge_answer(status: int, headers: Mapping[str, str], answer: bytes) -> Send
     if status == 200:
         rejected = _count_rejected(headers.get("content-type", ""), answer)
         if rejected is None:
-            return SendResult(Fate.LATER, "it answers 200, but not as a receiver of traces does")
-        return SendResult(Fate.SENT, rejected=rejected)
+            return SendResult(ExportOutcome.LATER, "it answers 200, but not as a receiver of traces does")
+        return SendResult(ExportOutcome.SENT, rejected=rejected)
     if status in _BAD_PAYLOAD:
-        return SendResult(Fate.REFUSED, f"it answers {status}")
+        return SendResult(ExportOutcome.REFUSED, f"it answers {status}")
     if 300 <= status < 400:
-        return SendResult(Fate.LATER, f"it answers {status}: it is elsewhere")
-    return SendResult(Fate.LATER, f"it answers {status}", _read_pause(headers.get("retry-after", "")))
+        return SendResult(ExportOutcome.LATER, f"it answers {status}: it is elsewhere")
+    return SendResult(ExportOutcome.LATER, f"it answers {status}", _read_pause(headers.get("retry-after", "")))
 
 
 def _read_pause(text: str) -> float:

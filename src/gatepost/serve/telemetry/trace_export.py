@@ -24,7 +24,7 @@ from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.settings import Config
 from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import Fate, OtlpClient, SendResult
+from gatepost.serve.telemetry.otlp import ExportOutcome, OtlpClient, SendResult
 from gatepost.serve.telemetry.spans import TraceSpan, make_trace
 from gatepost.store.port import Store
 from gatepost.store.sessions.trace_facts import TracePage, find_newest_step, read_page
@@ -112,9 +112,9 @@ class TraceExporter:
                 _log.exception("traces could not be made", after=cursor)
                 end = min(cursor + self._page_steps, until)
                 self._skipped += end - cursor
-                result = SendResult(Fate.REFUSED, "some could not be made; the log has the reason")
+                result = SendResult(ExportOutcome.REFUSED, "some could not be made; the log has the reason")
             self._set_trouble(result.reason)
-            if result.fate is Fate.LATER:
+            if result.outcome is ExportOutcome.LATER:
                 return cursor, max(result.pause_s, _get_next_pause(pause))
             cursor, pause = end, 0.0
         return cursor, 0.0
@@ -125,25 +125,25 @@ class TraceExporter:
             page = await self._store.read(read_page, cursor, until, self._page_steps, within=PAGE_S, lane=LANE)
         except Unavailable as error:
             self._page_steps = max(1, self._page_steps // 4)  # it may have been too much for the time
-            return SendResult(Fate.LATER, f"the store cannot be read: {error}"), cursor
+            return SendResult(ExportOutcome.LATER, f"the store cannot be read: {error}"), cursor
         self._page_steps = PAGE_STEPS
         try:
             async with asyncio.timeout(THREAD_S):
                 return await self._threads.run(partial(self._send_page, page)), page.cursor
         except TimeoutError:
-            return SendResult(Fate.LATER, f"it is not done after {THREAD_S:g} s"), cursor
+            return SendResult(ExportOutcome.LATER, f"it is not done after {THREAD_S:g} s"), cursor
 
     def _send_page(self, page: TracePage) -> SendResult:
         """Send a page, in the one thread. If it fails, its sent spans are remembered and not sent again with it."""
         made = (span for facts in page.facts for span in make_trace(facts))
         spans = [each for each in islice(made, LARGEST_PAGE) if each.span_id not in self._remembered]
-        result = SendResult(Fate.SENT)
+        result = SendResult(ExportOutcome.SENT)
         for at in range(0, len(spans), MOST_SPANS):
             some = spans[at : at + MOST_SPANS]
             result = self._client.send(some)
-            if result.fate is Fate.LATER:
+            if result.outcome is ExportOutcome.LATER:
                 return result
-            refused = len(some) if result.fate is Fate.REFUSED else min(result.rejected, len(some))
+            refused = len(some) if result.outcome is ExportOutcome.REFUSED else min(result.rejected, len(some))
             self._dropped += refused
             self._sent += len(some) - refused
             self._remember(some)

@@ -340,5 +340,5 @@ def make_query(text: str) -> str:
     The text of a person is not in the index's query language: operators in it have no meaning here.
     """
     words = ["".join(char for char in word if char != '"' and char.isprintable()) for word in text.split()]
-    told = [word for word in words if any(char.isalnum() for char in word)]
-    return " AND ".join(f'"{word}"*' if len(word) > 1 else f'"{word}"' for word in told[:MOST_WORDS])
+    searched = [word for word in words if any(char.isalnum() for char in word)]
+    return " AND ".join(f'"{word}"*' if len(word) > 1 else f'"{word}"' for word in searched[:MOST_WORDS])

@@ -119,15 +119,15 @@ class ChatAgents:
 
 def _list_choices(db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[dict[str, str]]:
     """List the groups to which routes lead from here, and those below them, as far as the visitor may speak there."""
-    ways = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
-    standing = sender_rights.read_standing(db, said.sender)
+    addressed = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
+    access = sender_rights.read_access(db, said.sender)
     found: list[dict[str, str]] = []
     for group in groups.list_all(db):
         if len(found) == MOST_CHOICES:
             break
-        if not any(covers(way, group.folder) for way in ways):
+        if not any(covers(folder, group.folder) for folder in addressed):
             continue
-        rights = standing.judge(group.folder)
+        rights = access.judge(group.folder)
         if rights is not None and check_sender(policy, rights, group.folder).allowed:
             found.append({"folder": group.folder, "name": group.name or group.folder})
     return found
@@ -172,16 +172,16 @@ class ChatWork:
         shown = turns.list_for_session(db, session.id, NEVER, most)
         since = min((each.started_at for each in shown), default=NEVER)
         called = audit.list_for_turns(db, [each.id for each in shown], since, None, MOST_AUDIT_ROWS) if shown else {}
-        told = timeline.list_tool_calls(db, session.id, since, MOST_TOLD * most)
+        listed = timeline.list_tool_calls(db, session.id, since, MOST_TOLD * most)
         return {
             "session": session.id,
             "open": running.id if running is not None else "",
-            "turns": {turn: calls for turn in called if (calls := merge_calls(turn, called[turn], told))},
+            "turns": {turn: calls for turn in called if (calls := merge_calls(turn, called[turn], listed))},
         }
 
 
 def merge_calls(
-    turn: str, judged: list[tuple[int, str, str, str]], told: Sequence[TimelineToolCall]
+    turn: str, judged: list[tuple[int, str, str, str]], listed: Sequence[TimelineToolCall]
 ) -> list[dict[str, str]]:
     """Return what the gate judged, and between it what the agent told of its own tools, which no gate sees. An agent
     tells of all that it uses: what it calls by a name that the gate has judged in this turn is the gate's to tell."""
@@ -189,7 +189,7 @@ def merge_calls(
     found = [(at, action, verdict) for at, _, action, verdict in judged]
     found += [
         (each.at, each.name, FAILED if each.status is ToolCallStatus.FAILED else NOT_JUDGED)
-        for each in told
+        for each in listed
         if each.turn_id == turn and each.name not in names
     ]
     found.sort(key=lambda each: each[0])

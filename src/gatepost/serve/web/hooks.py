@@ -53,11 +53,11 @@ _log = log.get("hooks")
 
 
 class ChannelHooks:
-    """The ASGI application below `/channels`. `channels` is alive: instances come and go."""
+    """The ASGI application below `/channels`. `adapters` is alive: instances come and go."""
 
     def __init__(
         self,
-        channels: Mapping[str, Channel],
+        adapters: Mapping[str, Channel],
         config: Config,
         pace: PeerRateLimiter | None = None,
         *,
@@ -67,7 +67,7 @@ class ChannelHooks:
         answer_s: float = ANSWER_S,
     ) -> None:
         """`pace`: holds whoever asks for instances that are not there."""
-        self._channels, self._largest, self._pace = channels, config[LARGEST], pace
+        self._adapters, self._largest, self._pace = adapters, config[LARGEST], pace
         self._at_once, self._arrivals, self._body_s, self._answer_s = at_once, arrivals, body_s, answer_s
         self._loads: dict[str, HookLoad] = {}
         self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, make_client_addresses(config))
@@ -75,7 +75,7 @@ class ChannelHooks:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         instance, slash, rest = path.lstrip("/").partition("/")
-        channel: object = self._channels.get(instance)
+        channel: object = self._adapters.get(instance)
         answer: ASGIApp
         if isinstance(channel, SupportsStreams):
             await self._stream(instance, channel, scope, receive, send)
@@ -115,7 +115,7 @@ class ChannelHooks:
     def _find_load(self, instance: str) -> HookLoad:
         load = self._loads.get(instance)
         if load is None:
-            for each in [each for each in self._loads if each not in self._channels]:
+            for each in [each for each in self._loads if each not in self._adapters]:
                 del self._loads[each]
             now = asyncio.get_running_loop().time()
             load = self._loads[instance] = HookLoad(self._arrivals, self._at_once, now)

@@ -30,6 +30,7 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
+from gatepost.serve.web.api_routes import API_PREFIX, ApiRouteDeps, ApiRoutes
 from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.client_addresses import make_client_addresses
@@ -42,13 +43,12 @@ from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.links.invite import InviteLinks, show_invitation
 from gatepost.serve.web.links.pairing import PairingLinks
-from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
-from gatepost.serve.web.signin.tickets import TicketOffice
-from gatepost.serve.web.signin.ways import list_routes
+from gatepost.serve.web.signin.sign_in_methods import list_routes
+from gatepost.serve.web.signin.tickets import SignInTickets
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
@@ -77,8 +77,8 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     stopping: asyncio.Event
     events: EventBus = field(default_factory=EventBus)
     listens: str | None = "127.0.0.1"
-    reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
-    channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
+    channels: ChannelInstances | None = None  # None: what happens here is said in no other channel
+    adapters: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
     dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
     metrics: MetricsPage | None = None
     store_id: str = ""  # of a store that several gateways share
@@ -89,7 +89,7 @@ def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
-    links = PairingLinks(parts.store, parts.clock, parts.events, parts.reach)
+    links = PairingLinks(parts.store, parts.clock, parts.events, parts.channels)
     invites = InviteLinks(parts.store, parts.clock, parts.events, parts.channel)
     chat_widget = _make_widget(parts, chat)
     pages = _make_group_sites(parts, browsers)
@@ -99,11 +99,11 @@ def make_site(parts: WebDeps) -> Starlette:
             *SitePages(browsers).routes(),
             *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
-            *_list_machine_routes(parts, browsers, pace),
+            *_list_api_routes(parts, browsers, pace),
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
-            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
+            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.adapters, parts.config, pace)),
             Mount(
                 PREFIX,
                 routes=dashboard.routes() if dashboard else [],
@@ -191,18 +191,18 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
-        tickets=TicketOffice(WebKeys(Keyring(parts.home), parts.store), parts.store),
+        tickets=SignInTickets(WebKeys(Keyring(parts.home), parts.store), parts.store),
     )
 
 
-def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
+def _list_api_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
     if parts.dashboard is None:
         return []
 
     async def is_signed_in(request: Request) -> bool:
         return await browsers.find_visitor(request) is not None
 
-    deps = MachineDeps(
+    deps = ApiRouteDeps(
         operation_deps=parts.dashboard.operation_deps,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
@@ -213,11 +213,11 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
     )
-    return Machines(deps).routes()
+    return ApiRoutes(deps).routes()
 
 
 def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
-    if parts.reach is None:
+    if parts.channels is None:
         return []
     deps = HookDeps(
         store=parts.store,
@@ -226,7 +226,7 @@ def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
         home=parts.home,
         events=parts.events,
         stopping=parts.stopping,
-        reach=parts.reach,
+        channels=parts.channels,
         pace=pace,
     )
     return HookLinks(deps).routes()

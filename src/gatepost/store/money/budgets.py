@@ -66,7 +66,7 @@ class BudgetNotice(Struct, frozen=True):
     """Something to tell people, once in a period: 80 percent are spent, or nothing more fits (100)."""
 
     percent: int
-    standing: BudgetStatus
+    status: BudgetStatus
 
 
 def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
@@ -192,15 +192,15 @@ def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
-def mark_refusing(db: Db, standing: BudgetStatus) -> None:
+def mark_refusing(db: Db, status: BudgetStatus) -> None:
     """A call did not fit. It is so until one does, or until the budget is changed."""
-    _add_spending_row(db, _get_key(standing))
-    db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(standing))
+    _add_spending_row(db, _get_key(status))
+    db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(status))
 
 
-def add_reserved(db: Db, standings: Iterable[BudgetStatus], micro: int) -> None:
+def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:
     """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal."""
-    for each in _in_order(standings):
+    for each in _in_order(statuses):
         _add(db, each.scope, each.period, each.starts_at, 0, micro)
 
 
@@ -245,11 +245,11 @@ def _list_keys(db: Db, folder: str, user: str) -> set[tuple[str, str, str]]:
     }
 
 
-def _in_order(standings: Iterable[BudgetStatus]) -> list[BudgetStatus]:
+def _in_order(statuses: Iterable[BudgetStatus]) -> list[BudgetStatus]:
     """In that of `_list_periods`: two that lock the same rows never wait for each other in a circle."""
     kinds, periods = list(BudgetScopeKind), list(Period)
     return sorted(
-        standings,
+        statuses,
         key=lambda each: (kinds.index(each.scope.kind), -each.scope.name.count("/"), periods.index(each.period)),
     )
 
@@ -267,22 +267,22 @@ def claim_notices(db: Db, folder: str, user: str, now: int) -> tuple[BudgetNotic
     return tuple(note for note in notes if _claim_notice(db, note))
 
 
-def claim_stop_notice(db: Db, standing: BudgetStatus) -> tuple[BudgetNotice, ...]:
+def claim_stop_notice(db: Db, status: BudgetStatus) -> tuple[BudgetNotice, ...]:
     """The message that nothing more fits; empty if it was handed out before."""
-    note = BudgetNotice(STOP, standing)
+    note = BudgetNotice(STOP, status)
     return (note,) if _claim_notice(db, note) else ()
 
 
 def _claim_notice(db: Db, note: BudgetNotice) -> bool:
-    key = _get_key(note.standing)
+    key = _get_key(note.status)
     _add_spending_row(db, key)
     if note.percent == NEAR:
         return bool(db.run(f"UPDATE spending SET told_near = 1 {_OWN_ROW} AND told_near = 0", key))
     return bool(db.run(f"UPDATE spending SET told_near = 1, told_stop = 1 {_OWN_ROW} AND told_stop = 0", key))
 
 
-def _get_key(standing: BudgetStatus) -> tuple[str, str, str, int]:
-    return standing.scope.kind, standing.scope.name, standing.period, standing.starts_at
+def _get_key(status: BudgetStatus) -> tuple[str, str, str, int]:
+    return status.scope.kind, status.scope.name, status.period, status.starts_at
 
 
 def _add_spending_row(db: Db, key: tuple[str, str, str, int]) -> None:

@@ -28,7 +28,7 @@ class BudgetReservation(Struct, frozen=True):
 class BudgetDenial(Struct, frozen=True):
     """The call does not fit. `busy`: it would, if calls in flight cost less than their worst; so nobody is told."""
 
-    standing: BudgetStatus  # of the budget that stands in the way the longest
+    status: BudgetStatus  # of the budget that stands in the way the longest
     asked: int
     busy: bool
     notes: tuple[BudgetNotice, ...] = ()
@@ -72,13 +72,13 @@ def reserve(
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
-    standings = budgets.hold_applicable(db, folder, payer, now)
-    denied = check_fit(standings, worst_micro)
+    statuses = budgets.hold_applicable(db, folder, payer, now)
+    denied = check_fit(statuses, worst_micro)
     if denied is not None:
-        notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
+        notes = () if denied.busy else budgets.claim_stop_notice(db, denied.status)
         if not denied.busy:
-            budgets.mark_refusing(db, denied.standing)
-        return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
+            budgets.mark_refusing(db, denied.status)
+        return BudgetDenial(denied.status, worst_micro, denied.busy, notes)
     held = RESERVATIONS.put(
         db,
         at=now,
@@ -92,13 +92,13 @@ def reserve(
         input=tokens.input,
         output=tokens.output,
     )
-    budgets.add_reserved(db, standings, worst_micro)
-    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if standings else ())
+    budgets.add_reserved(db, statuses, worst_micro)
+    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if statuses else ())
 
 
-def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
+def check_fit(statuses: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
     """Return the denial, or None if the cost fits. A call that costs nothing always fits."""
-    full = [each for each in standings if worst > each.left]
+    full = [each for each in statuses if worst > each.left]
     if not full:
         return None
     lasting = [each for each in full if each.spent + worst > each.limit]

@@ -84,8 +84,8 @@ def _clear_words(db: Db, request_id: str, now: int) -> None:
     that asked begins anew."""
     requests.withdraw(db, request_id, "somebody who answered a part of it was forgotten", now)
     remove_cards(db, request_id)
-    told = "id = ? AND notified_at IS NOT NULL"
-    db.run(f"UPDATE requests SET answer = '{{}}' WHERE {told}", (request_id,))
+    notified = "id = ? AND notified_at IS NOT NULL"
+    db.run(f"UPDATE requests SET answer = '{{}}' WHERE {notified}", (request_id,))
 
 
 def _pass_to_others(db: Db, request_id: str, scope: PersonScope, now: int) -> bool:

@@ -124,12 +124,12 @@ def find_busy(db: Db, session_ids: Sequence[str], rooms: Sequence[tuple[str, str
     """Turns of these sessions that run, or begin soon because the gateway tells an agent something; and what these say,
     or what goes to these rooms, and is being sent."""
     open_turn = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
-    told = (
+    pending = (
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.session_id = ? AND {inbox.OPEN_I} AND m.sender = ? LIMIT 1"
     )
     running = tuple(
-        each for each in session_ids if db.row(open_turn, (each,)) or db.row(told, (each, SYSTEM)) is not None
+        each for each in session_ids if db.row(open_turn, (each,)) or db.row(pending, (each, SYSTEM)) is not None
     )
     to_room = "SELECT 1 FROM outbox WHERE instance = ? AND address = ? AND state = 'sending' LIMIT 1"
     of_session = "SELECT 1 FROM outbox WHERE session_id = ? AND state = 'sending' LIMIT 1"

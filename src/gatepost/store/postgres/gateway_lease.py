@@ -23,7 +23,7 @@ from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
 from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.database_time import measure_clock, read_time
-from gatepost.store.postgres.notices import Notice, NoticeBoard
+from gatepost.store.postgres.notices import Notice, NoticeExchange
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_life import ServerLife
@@ -202,9 +202,9 @@ class GatewayLease:
         if self._db is not None:
             self._db.connection.finish()
 
-    def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
+    def open_exchange(self, hear: Callable[[list[Notice]], None]) -> NoticeExchange:
         """Return where gateways leave words for each other. `hear` is called on this loop."""
-        return NoticeBoard(self.url, self.name, hear, self._guard)
+        return NoticeExchange(self.url, self.name, hear, self._guard)
 
     def may_write(self, db: Db) -> bool:
         """Return False on a server whose life has begun since the last beat: what was open is held first."""

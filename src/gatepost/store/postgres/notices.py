@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 _log = log.get("gateways")
 
 
-class NoticeBoard:
+class NoticeExchange:
     def __init__(
         self, url: str, gateway: str, hear: Callable[[list[Notice]], None], guard: AnswerGuard | None = None
     ) -> None:
@@ -45,7 +45,7 @@ class NoticeBoard:
         self._guard = guard or AnswerGuard()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Notice, None] = {}
-        self._line: NoticeLine | None = None
+        self._connection: NoticeConnection | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._ending, self._detached = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway-notices", daemon=True)
@@ -65,30 +65,30 @@ class NoticeBoard:
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        line = self._line
-        if not self._waiting or line is None or self._pause is not None:
+        connection = self._connection
+        if not self._waiting or connection is None or self._pause is not None:
             return
-        if line.is_busy:
-            if line.find_silence() > STUCK_S:
+        if connection.is_busy:
+            if connection.find_silence() > STUCK_S:
                 _log.warning("words to other gateways are not answered")
                 self._detach()
             return
         if word := pop_word(self._gateway, self._waiting):
             self._pause = self._loop.call_later(PAUSE_S, self._end_pause)
-            self._use(lambda: line.send(word))
+            self._use(lambda: connection.send(word))
 
     def _end_pause(self) -> None:
         self._pause = None
         self._send_waiting()
 
     def _receive(self) -> None:
-        if (line := self._line) is None:
+        if (connection := self._connection) is None:
             return
-        self._use(lambda: self._listen(line.receive()))
+        self._use(lambda: self._listen(connection.receive()))
         self._send_waiting()
 
     def _use(self, use: Callable[[], None]) -> None:
-        """Once a line fails, it is of no more use."""
+        """Once a connection fails, it is of no more use."""
         try:
             use()
         except psycopg.Error as error:
@@ -108,25 +108,25 @@ class NoticeBoard:
         if heard:
             self._hear(heard)
 
-    def _attach(self, line: "NoticeLine") -> None:
+    def _attach(self, connection: "NoticeConnection") -> None:
         if self._ending.is_set():
             self._detached.set()
             return
         try:
-            self._loop.add_reader(line.socket, self._receive)
+            self._loop.add_reader(connection.socket, self._receive)
         except (OSError, RuntimeError) as error:  # the loop may know that number as somebody else's still
             _log.warning("words of other gateways are not heard", error=str(error))
             self._detached.set()
             return
-        self._line = line
+        self._connection = connection
         self._hear([])  # what was said meanwhile was missed: look at everything
         self._send_waiting()
 
     def _detach(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            self._loop.remove_reader(line.socket)
-            line.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._loop.remove_reader(connection.socket)
+            connection.close()
             self._detached.set()
 
     def _work(self) -> None:
@@ -138,7 +138,7 @@ class NoticeBoard:
                     with closing(open_connection(self._url, self._name)) as connection:
                         self._prepare(connection)
                         self._detached.clear()
-                        self._loop.call_soon_threadsafe(self._attach, NoticeLine(connection.pgconn, self._guard))
+                        self._loop.call_soon_threadsafe(self._attach, NoticeConnection(connection.pgconn, self._guard))
                         self._detached.wait()
                 except (psycopg.Error, OSError) as error:  # of the latter: no descriptor is free
                     _log.warning("words of other gateways are not heard", error=str(error).strip())
@@ -151,7 +151,7 @@ class NoticeBoard:
             connection.execute(f"LISTEN {CHANNEL}")
 
 
-class NoticeLine:
+class NoticeConnection:
     """One connection, that nobody waits for."""
 
     def __init__(self, wire: pq.abc.PGconn, guard: AnswerGuard) -> None:

@@ -55,7 +55,7 @@ class ServerLife:
 
     def __init__(self) -> None:
         self.timeline = ""
-        self._is_told = True  # the server tells where it is; some that others run do not
+        self._has_timeline = True  # the server tells where it is; some that others run do not
         self._position, self._synchronous = 0, -1
 
     def probe(self, db: Db) -> None:
@@ -63,15 +63,15 @@ class ServerLife:
         try:
             read_position(db)
         except (psycopg.ProgrammingError, psycopg.NotSupportedError, psycopg.InternalError) as error:
-            self._is_told = False
+            self._has_timeline = False
             _log.warning("the database does not tell its timeline, so a failover is not noticed", error=str(error))
 
     def is_known(self, db: Db) -> bool:
-        return not self._is_told or read_timeline(db) == self.timeline
+        return not self._has_timeline or read_timeline(db) == self.timeline
 
     def check(self, db: Db, gateway: str, now: int) -> None:
         """In a transaction of the gateway's lease: hold what was open, if something may have been lost."""
-        if not self._is_told:
+        if not self._has_timeline:
             return
         found = read_position(db)
         set_back = self.timeline == found.timeline and found.position < self._position - LEAST_LOSS

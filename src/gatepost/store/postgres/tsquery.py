@@ -82,8 +82,8 @@ def _render_each(near: NearPhrases) -> str:
     found: list[str] = []
     for at, last in enumerate(near.phrases):
         others = [*near.phrases[:at], *near.phrases[at + 1 :]]
-        ways = product(*(range(len(other) + near.distance + 1) for other in others))
-        found += [_overlay((0, last), *zip((-by for by in way), others, strict=True)) for way in ways]
+        offsets = product(*(range(len(other) + near.distance + 1) for other in others))
+        found += [_overlay((0, last), *zip((-by for by in each), others, strict=True)) for each in offsets]
     return _either(filter(None, found))
 
 

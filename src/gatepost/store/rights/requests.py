@@ -436,11 +436,11 @@ def list_unnotified(
 ) -> list[Request]:
     """Answered, and whoever asked was not told yet; the oldest answer first."""
     marks = ", ".join("?" * len(kinds))
-    untold = (
+    unnotified = (
         f"WHERE state <> 'pending' AND notified_at IS NULL AND asker = ? AND kind IN ({marks})"
         " ORDER BY answered_at, id LIMIT ?"
     )
-    return REQUESTS.list(db, untold, asker, *sorted(kinds), most)
+    return REQUESTS.list(db, unnotified, asker, *sorted(kinds), most)
 
 
 def list_bound_files(db: Db) -> frozenset[str]:

@@ -34,12 +34,12 @@ def list_all(db: Db) -> list[CursorRow]:
 
 def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now: int) -> None:
     """`acknowledged`: the platform was told so, too; else what it was told before stays."""
-    told = ", acknowledged = excluded.acknowledged" if acknowledged else ""
+    more = ", acknowledged = excluded.acknowledged" if acknowledged else ""
     row = CursorRow(instance, name, received, received if acknowledged else "", now)
     CURSORS.insert(
         db,
         "ON CONFLICT (instance, name) DO UPDATE SET received = excluded.received,"
-        f" updated_at = excluded.updated_at{told}",
+        f" updated_at = excluded.updated_at{more}",
         row,
     )
 

@@ -168,10 +168,10 @@ def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
 def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
     """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
     message was removed, with a person or a room, waits for nothing."""
-    return {each.task_id: each.open for each in list_standings(db, task_ids) if each.open}
+    return {each.task_id: each.open for each in list_runs(db, task_ids) if each.open}
 
 
-class TaskStanding(Struct, frozen=True):
+class TaskRuns(Struct, frozen=True):
     """A task's runs that wait or go on, as `count_open` counts them, and its `newest` due time that has its row."""
 
     task_id: str
@@ -179,13 +179,13 @@ class TaskStanding(Struct, frozen=True):
     newest: int | None
 
 
-def list_standings(db: Db, task_ids: Sequence[str]) -> list[TaskStanding]:
-    """Return the standing of each of these tasks, at most as many as one look takes."""
-    return [TaskStanding(*row) for row in db.rows(_render_standings(len(task_ids)), task_ids)]
+def list_runs(db: Db, task_ids: Sequence[str]) -> list[TaskRuns]:
+    """Return the runs of each of these tasks, at most as many as one look takes."""
+    return [TaskRuns(*row) for row in db.rows(_render_runs(len(task_ids)), task_ids)]
 
 
 @cache
-def _render_standings(count: int) -> str:
+def _render_runs(count: int) -> str:
     runs = "SELECT COUNT(*) FROM firings f WHERE f.task_id = v.column1 AND f.state = 'queued'"
     lives = "EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id)"
     newest = "SELECT f.due_at FROM firings f WHERE f.task_id = v.column1 ORDER BY f.due_at DESC LIMIT 1"

@@ -162,8 +162,8 @@ def update(db: Db, session_id: str, title: str | None, labels: Mapping[str, str]
     if title is not None:
         sessions.set_title(db, session_id, title)
     if labels is not None:
-        told = json.dumps(dict(labels), ensure_ascii=False)
-        db.run("UPDATE sessions SET labels = ? WHERE id = ?", (told, session_id))
+        encoded = json.dumps(dict(labels), ensure_ascii=False)
+        db.run("UPDATE sessions SET labels = ? WHERE id = ?", (encoded, session_id))
 
 
 def set_permission_mode(db: Db, session_id: str, mode: str) -> None:

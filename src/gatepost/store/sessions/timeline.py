@@ -76,7 +76,7 @@ class TimelineToolCall(Struct, frozen=True):
     ended_at: int | None = None
 
 
-class _ToldCall(Struct, frozen=True, rename="camel"):
+class _CallEntry(Struct, frozen=True, rename="camel"):
     """The part of an entry that is read; its input and output may be long."""
 
     status: ToolCallStatus
@@ -94,14 +94,14 @@ def list_tool_calls(db: Db, session_id: str, since: int, most: int) -> list[Time
         if kind != TimelineKind.TOOL_CALL:
             continue
         try:
-            told = msgspec.json.decode(data, type=_ToldCall)
+            call = msgspec.json.decode(data, type=_CallEntry)
         except msgspec.MsgspecError:  # somebody's words were erased from it
             continue
-        if told.name:
-            status, end = ended.get((turn_id, told.call_id), (told.status, None))
-            begun.append(TimelineToolCall(at, turn_id, told.name, status, end))
+        if call.name:
+            status, end = ended.get((turn_id, call.call_id), (call.status, None))
+            begun.append(TimelineToolCall(at, turn_id, call.name, status, end))
         else:
-            ended[turn_id, told.call_id] = told.status, at
+            ended[turn_id, call.call_id] = call.status, at
     return begun[::-1]
 
 

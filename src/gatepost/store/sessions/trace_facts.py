@@ -305,21 +305,21 @@ def _add_tool_calls(db: Db, found: Sequence[TraceFacts]) -> Iterator[TraceFacts]
         for turn, rows in audited.items()
     }
     sessions = {str(entry.session_id) for facts in found for entry in facts.entries if calls.get(entry.turn_id or "")}
-    told: dict[str, list[TimelineToolCall]] = {turn: [] for turn in calls}
+    listed: dict[str, list[TimelineToolCall]] = {turn: [] for turn in calls}
     for name in sessions:
         for each in timeline.list_tool_calls(db, name, since, MOST_TOLD):
-            told.get(each.turn_id, []).append(each)
-    calls = {turn: find_ends(some, told[turn]) for turn, some in calls.items()}
+            listed.get(each.turn_id, []).append(each)
+    calls = {turn: find_ends(some, listed[turn]) for turn, some in calls.items()}
     for facts in found:
         work = tuple(replace(each, tools=tuple(calls.get(each.turn.id, ()))) for each in facts.work)
         yield replace(facts, work=work)
 
 
-def find_ends(calls: Sequence[TracedToolCall], told: Sequence[TimelineToolCall]) -> list[TracedToolCall]:
+def find_ends(calls: Sequence[TracedToolCall], listed: Sequence[TimelineToolCall]) -> list[TracedToolCall]:
     """The audit has the beginning of a call, the timeline its end. No id is in both: the first of a name is the first,
     if both know of as many."""
     ends: dict[str, list[int | None]] = {}
-    for each in told:
+    for each in listed:
         ends.setdefault(each.name, []).append(each.ended_at)
     counts, seen = Counter(each.tool for each in calls), Counter[str]()
     found = []

@@ -245,8 +245,8 @@ def claim_waiting(
     rows = [(row.id, row.message_id) for row in batch]
     if any(row.continues for row in batch):
         rows += _add_earlier(db, turn, batch, now)
-    if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
-        rows.append(told)
+    if found.away and (note := provider_handover.enqueue_missed(db, turn, now)) is not None:
+        rows.append(note)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, SessionState.RUNNING, now)
     return TurnClaim(
@@ -280,9 +280,9 @@ def _claim_interrupted(
     )
     if not changed:
         raise OutdatedDecision("the turn was changed meanwhile")
-    told = _add_continuation(db, turn, turn, now, _get_cause(turn))
-    assert told is not None
-    db.execute_later("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, told[0]))
+    note = _add_continuation(db, turn, turn, now, _get_cause(turn))
+    assert note is not None
+    db.execute_later("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, note[0]))
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
         (entry.id, entry.message_id)

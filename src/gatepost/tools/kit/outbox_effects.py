@@ -129,17 +129,19 @@ def render_files(files: Sequence[OutboundFile]) -> list[dict[str, Any]]:
     return [{"name": file.name, "mime": file.mime, "path": file.path, "size": file.size} for file in files]
 
 
-def get_reach(call: ToolCall) -> ChannelInstances:
-    reach = call.deps.reach
-    if not isinstance(reach, ChannelInstances):
+def get_channels(call: ToolCall) -> ChannelInstances:
+    channels = call.deps.channels
+    if not isinstance(channels, ChannelInstances):
         raise Unavailable("delivery", "no channel runs in this process")
-    return reach
+    return channels
 
 
 def require_feature(call: ToolCall, op: Op) -> None:
     """A verb that the channel does not have is refused before any row is written."""
-    reach, instance = call.deps.reach, call.place.instance
-    content_fallback.check_supported(op, reach.get_kind(instance).features, reach.get_kind(instance).name, call.tool)
+    channels, instance = call.deps.channels, call.place.instance
+    content_fallback.check_supported(
+        op, channels.get_kind(instance).features, channels.get_kind(instance).name, call.tool
+    )
 
 
 def check_text(field: str, text: str) -> str:
@@ -154,8 +156,8 @@ def check_text(field: str, text: str) -> str:
 
 def check_short_text(call: ToolCall, field: str, text: str) -> str:
     """Words that must go into one message."""
-    said, reach, instance = check_text(field, text), call.deps.reach, call.place.instance
-    most, unit = reach.get_kind(instance).max_text, reach.get_kind(instance).text_unit
+    said, channels, instance = check_text(field, text), call.deps.channels, call.place.instance
+    most, unit = channels.get_kind(instance).max_text, channels.get_kind(instance).text_unit
     if not fits(said, most, unit):
         raise Invalid(field, f"has {measure(said, unit)} {unit}; one message takes {most} here")
     return said

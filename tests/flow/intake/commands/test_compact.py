@@ -89,9 +89,9 @@ async def finish(desk: CommandDesk, session: str, text: str) -> list[str]:
     before = len(await desk.notices())
     if text:
         await desk.do(lambda db: say(db, session, turn.id, text))
-    reach = desk.intake._reach
-    assert await desk.do(lambda db: compaction.finish_turn(db, reach, turn, "{}", NOON))
-    assert not await desk.do(lambda db: compaction.finish_turn(db, reach, turn, "{}", NOON))  # once
+    channels = desk.intake._channels
+    assert await desk.do(lambda db: compaction.finish_turn(db, channels, turn, "{}", NOON))
+    assert not await desk.do(lambda db: compaction.finish_turn(db, channels, turn, "{}", NOON))  # once
     return (await desk.notices())[before:]
 
 
@@ -127,8 +127,8 @@ async def test_a_provider_that_did_it_keeps_its_conversation(desk: CommandDesk) 
     assert turn is not None and turn.compacts
     await desk.do(lambda db: turns.begin(db, turn.turn.id, turn.turn.epoch, turn.rows, NOON))
 
-    reach = desk.intake._reach
-    assert await desk.do(lambda db: compaction.finish_turn(db, reach, turn.turn, "{}", NOON))
+    channels = desk.intake._channels
+    assert await desk.do(lambda db: compaction.finish_turn(db, channels, turn.turn, "{}", NOON))
     assert (await desk.notices())[-1] == compaction.DONE
     assert await desk.store.read(sessions.get_conversation, session, "claude") == "c-1"
 

@@ -53,8 +53,8 @@ async def test_a_message_that_nobody_knows_is_not_pinned(desk: CommandDesk) -> N
 
 
 async def test_where_messages_cannot_be_pinned_that_is_said(desk: CommandDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    reach = desk.intake._reach
-    unable = replace(reach.get_kind("fake"), features=frozenset(Feature) - {Feature.PIN})
-    monkeypatch.setattr(reach, "get_kind", lambda instance: unable)
+    channels = desk.intake._channels
+    unable = replace(channels.get_kind("fake"), features=frozenset(Feature) - {Feature.PIN})
+    monkeypatch.setattr(channels, "get_kind", lambda instance: unable)
     await desk.say("the plan", BOB, platform_id="plan")
     assert await desk.ask("/pin", ADA, reply_to=Quote(platform_id="plan")) == NO_PINS

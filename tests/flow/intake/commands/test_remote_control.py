@@ -85,7 +85,7 @@ async def test_it_is_for_admins_and_needs_a_conversation_and_a_page(
 async def test_where_the_gateway_is_the_platform_the_link_has_no_token(
     desk: CommandDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk.intake._reach, "is_local", lambda instance: True)
+    monkeypatch.setattr(desk.intake._channels, "is_local", lambda instance: True)
     await desk.say("hello", ADMIN)
     told = await desk.ask("/remote-control", ADMIN)
     assert told.startswith(f"http://127.0.0.1:8080/session#id={(await desk.session()).id}\n")

@@ -115,7 +115,7 @@ async def test_the_urgent_way_judges_by_the_same_rule(desk: CommandDesk, who: st
     inbound = Inbound(address=ROOM, platform_id="late", sender=who, text="/stop")
     arrival = make_arrival("fake", inbound, IntakeLimits(), NOON, 0)
 
-    found = await desk.store.read(sessions_to_stop, desk.intake._reach, arrival)
+    found = await desk.store.read(sessions_to_stop, desk.intake._channels, arrival)
     assert found == ((turn.session_id,) if stops else ())
 
 

@@ -15,7 +15,7 @@ from gatepost.flow.sessions.runner.permissions import (
     MOST_WAITING,
     NOT_PERMITTED,
     ChatAsking,
-    RequestTerms,
+    RequestOptions,
     digest_of,
     parse_permission_request,
 )
@@ -231,7 +231,7 @@ def test_what_nobody_decided_in_time_is_denied_when_it_is_asked_again(db: Db) ->
     session, turn = at_work(db)
     assert record_request(db, session, turn, event(**ASKED), NOW, (), CHAT) is None
     (request,) = waiting_requests.list_pending(db)
-    expire(db, CHAT.reach, request, NOW)
+    expire(db, CHAT.channels, request, NOW)
     again = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
     assert again is not None and again.verdict == "deny"
 
@@ -299,7 +299,7 @@ def test_only_a_call_that_its_provider_takes_back_changed_can_be_edited(db: Db) 
     plan, cut = {**ASKED, "id": "plan", "kind": "plan"}, {**ASKED, "id": "cut", "cut": True}
     wanted = {"r1": (True, True), "r2": (False, False), "plan": (True, False), "cut": (True, False)}
     for asked in (ASKED, {**ASKED, "id": "r2"}, plan, cut):
-        terms = RequestTerms(editable=wanted[str(asked["id"])][0])
-        permissions.record_request(db, session, turn, event(**asked), NOW, tuple(wanted), CHAT, terms)
+        options = RequestOptions(editable=wanted[str(asked["id"])][0])
+        permissions.record_request(db, session, turn, event(**asked), NOW, tuple(wanted), CHAT, options)
     found = {each.name: each.editable for each in waiting_requests.list_pending(db)}
     assert found == {name: editable for name, (_, editable) in wanted.items()}

@@ -32,7 +32,7 @@ from gatepost_testing.channel import EVERYTHING, FakeChannel
 from gatepost_testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
-REACH = ChannelInstances({})
+CHANNELS = ChannelInstances({})
 CHAT = ChannelInstances({"fake": FakeChannel().kind})
 LIMITS = ResultLimits(messages=100, bytes=100_000)
 
@@ -53,7 +53,7 @@ def take(
     db: Db, claim: TurnClaim, *frames: runner_frames.ResultFrame, session: str = ""
 ) -> list[runner_frames.AckFrame]:
     given = [(frame, ()) for frame in frames]
-    return list(record_results(db, REACH, session or claim.turn.session_id, given, LIMITS, NOON).answers)
+    return list(record_results(db, CHANNELS, session or claim.turn.session_id, given, LIMITS, NOON).answers)
 
 
 def test_a_result_handed_over_twice_is_said_once(db: Db, claim: TurnClaim) -> None:
@@ -119,7 +119,10 @@ def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: 
 
 def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db, claim: TurnClaim) -> None:
     for number, text in enumerate(("reading", "thinking", "writing"), start=1):
-        assert record_status(db, REACH, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
+        assert record_status(db, CHANNELS, claim.turn.id, claim.turn.epoch, text, number, NOON) == (
+            "fake",
+            "fake:room/1",
+        )
     first, second, third = outbox.list_for_turn(db, claim.turn.id)
     assert (first.op, first.state) == ("send", "pending")
     assert (second.op, second.state, second.target_id) == ("edit", "superseded", first.message_id)
@@ -202,13 +205,13 @@ def test_stranger_new_the_bytes_of_a_turns_results_are_bounded_and_what_was_take
 ) -> None:
     frames = [result(claim, part, f"{part} " + "é" * 10_000) for part in range(10)]  # 20 kB each
 
-    taken = record_results(db, REACH, claim.turn.session_id, [(frame, ()) for frame in frames], LIMITS, NOON)
+    taken = record_results(db, CHANNELS, claim.turn.session_id, [(frame, ()) for frame in frames], LIMITS, NOON)
 
     assert [answer.ok for answer in taken.answers] == [True] * 4 + [False] * 6
     assert taken.exceeded == claim.turn.id and "100,000 bytes" in taken.answers[-1].error
     assert len(outbox.list_for_turn(db, claim.turn.id)) == 4
     assert take(db, claim, frames[0])[0].ok
-    assert not record_results(db, REACH, claim.turn.session_id, [(frames[1], ())], LIMITS, NOON).exceeded
+    assert not record_results(db, CHANNELS, claim.turn.session_id, [(frames[1], ())], LIMITS, NOON).exceeded
 
 
 def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db, claim: TurnClaim) -> None:
@@ -219,7 +222,7 @@ def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db,
 
     frames = [(result(claim, part), ()) for part in range(20)]
     assert not any(
-        each.ok for each in record_results(counting, REACH, claim.turn.session_id, frames, LIMITS, NOON).answers
+        each.ok for each in record_results(counting, CHANNELS, claim.turn.session_id, frames, LIMITS, NOON).answers
     )
     assert counting.read_chars < 50_000
     assert db.row("SELECT COUNT(*) FROM steps WHERE step = 'dropped'") == (1,)
@@ -233,14 +236,14 @@ def say_engaged(db: Db, claim: TurnClaim, after: int) -> tuple[int | None, int]:
     """When an engagement of ten minutes ends after the turn has said something, and the statements of that."""
     engagements.put(db, Engagement(*PLACE, "acme", None, NOON + TTL, TTL, NOON))
     counting = CountingDb(db)
-    record_results(counting, REACH, claim.turn.session_id, [(result(claim), ())], LIMITS, NOON + after)
+    record_results(counting, CHANNELS, claim.turn.session_id, [(result(claim), ())], LIMITS, NOON + after)
     (found,) = engagements.list_at(db, *PLACE)
     return found.until, counting.statements
 
 
 def test_arizuko_24_a_reply_extends_an_engagement_once_half_of_its_time_is_over(db: Db, claim: TurnClaim) -> None:
     counting = CountingDb(db)
-    record_results(counting, REACH, claim.turn.session_id, [(result(claim, 9, "before"), ())], LIMITS, NOON)
+    record_results(counting, CHANNELS, claim.turn.session_id, [(result(claim, 9, "before"), ())], LIMITS, NOON)
     assert say_engaged(db, claim, TTL // 4) == (NOON + TTL, counting.statements)  # it costs nothing until then
     assert take(db, claim, result(claim, 1))[0].ok
 
@@ -266,7 +269,7 @@ def take_for_ops(db: Db, claim: TurnClaim, *rules: str, text: str = "hello", par
         acl.add_rule(db, "acme", rule, "test", NOON)
     destinations.add_room(db, "acme", "ops", "fake", "fake:room/2", "topic", NOON)
     frame = result(claim, part, text, to="ops")
-    return record_results(db, REACH, claim.turn.session_id, [(frame, ())], LIMITS, NOON, lambda: ASKING)
+    return record_results(db, CHANNELS, claim.turn.session_id, [(frame, ())], LIMITS, NOON, lambda: ASKING)
 
 
 @pytest.mark.parametrize("rule", ["!send(jid=fake:room/2)", "!speak(jid=fake:*)", "!speak"])
@@ -307,7 +310,7 @@ def test_the_answer_itself_is_not_stopped_by_rules_about_speaking(db: Db, claim:
 def test_files_go_with_an_answer_only_where_no_rule_stops_send_file(db: Db, claim: TurnClaim, rule: str) -> None:
     acl.add_rule(db, "acme", rule, "test", NOON)
     file = OutboundFile(name="a.txt", mime="text/plain", path="/nowhere/a.txt", size=1)
-    record_results(db, REACH, claim.turn.session_id, [(result(claim), (file,))], LIMITS, NOON, lambda: ASKING)
+    record_results(db, CHANNELS, claim.turn.session_id, [(result(claim), (file,))], LIMITS, NOON, lambda: ASKING)
     (effect,) = outbox.list_for_turn(db, claim.turn.id)
     assert effect.payload.get("files", []) == [] and effect.payload["text"] == "hello"
 

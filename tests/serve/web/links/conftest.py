@@ -43,7 +43,7 @@ class HookDesk:
     events: EventBus
     client: httpx2.AsyncClient
     stopping: asyncio.Event
-    reach: ChannelInstances
+    channels: ChannelInstances
     woken: list[str] = field(default_factory=list)
 
     async def issue(self, **given: Any) -> IssuedLink:
@@ -60,7 +60,7 @@ class HookDesk:
             home=self.home,
             events=self.events,
             stopping=self.stopping,
-            reach=self.reach,
+            channels=self.channels,
         )
 
     async def post(self, token: str, content: str | bytes = "hello", **given: Any) -> httpx2.Response:
@@ -86,7 +86,7 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
     kind, config = CHANNELS["hook"], Config({"web.largest_hook_bytes": 100_000})
     channel: Channel = kind.make(ChannelDeps(instance="hook", config=config, clock=SystemClock()))
     listen, stopping, events = parse("127.0.0.1:0"), asyncio.Event(), EventBus()
-    sock, reach = bind(listen), ChannelInstances({"hook": kind}, {"hook": channel}, 0)
+    sock, channels = bind(listen), ChannelInstances({"hook": kind}, {"hook": channel}, 0)
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
@@ -95,13 +95,13 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
         channel=web.hub,
         stopping=stopping,
         events=events,
-        reach=reach,
+        channels=channels,
     )
     await store.write(_add_groups)
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
     async with httpx2.AsyncClient(base_url=get_bound_address(listen, sock).url, timeout=PATIENCE_S) as client:
-        made = HookDesk(store, home, events, client, stopping, reach)
+        made = HookDesk(store, home, events, client, stopping, channels)
         events.on_session(made.woken.append)
         yield made
     stopping.set()

@@ -150,12 +150,12 @@ async def test_who_may_write_there_already_does_not_use_it_up(site: Any) -> None
 
 async def test_an_invitation_to_a_group_of_her_own_is_accepted_in_her_own_room(site: Any) -> None:
     code = await invite(site, own_group=True)
-    rung: list[None] = []
-    site.events.on_newcomers(lambda: rung.append(None))
+    woken: list[None] = []
+    site.events.on_newcomers(lambda: woken.append(None))
     async with signed_in_as(site, ANN) as browser:
         assert (await post(browser, "read", code)).json()["ownGroup"]
         assert (await post(browser, "accept", code)).json()["ok"]
-        await until(lambda: bool(rung))
+        await until(lambda: bool(woken))
     found = await site.store.read(newcomers.find, ANN, "acme")
     assert found is not None and found.state == "admitted"
 

@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
-from gatepost.serve.web.signin.tickets import LASTS, LONGEST, TicketOffice, TicketPurpose, spend
+from gatepost.serve.web.signin.tickets import LASTS, LONGEST, SignInTickets, TicketPurpose, spend
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import secrets
@@ -20,24 +20,24 @@ def keyring(home: Home) -> Keyring:
 
 
 @pytest.fixture
-def office(keyring: Keyring, store: SqliteStore) -> TicketOffice:
-    return TicketOffice(WebKeys(keyring, store), store)
+def tickets(keyring: Keyring, store: SqliteStore) -> SignInTickets:
+    return SignInTickets(WebKeys(keyring, store), store)
 
 
-async def test_a_ticket_brings_back_what_was_written_on_it(office: TicketOffice) -> None:
-    found = await office.read(OIDC, await office.issue(OIDC, {"nonce": "n"}, NOW), NOW + LASTS - 1)
+async def test_a_ticket_brings_back_what_was_written_on_it(tickets: SignInTickets) -> None:
+    found = await tickets.read(OIDC, await tickets.issue(OIDC, {"nonce": "n"}, NOW), NOW + LASTS - 1)
     assert found is not None and found.values == {"nonce": "n"}
 
 
-async def test_a_ticket_of_another_purpose_or_time_is_none(office: TicketOffice) -> None:
-    ticket = await office.issue(PASSKEY, {}, NOW)
-    assert await office.read(OIDC, ticket, NOW) is None
-    assert await office.read(PASSKEY, ticket, NOW + LASTS) is None
+async def test_a_ticket_of_another_purpose_or_time_is_none(tickets: SignInTickets) -> None:
+    ticket = await tickets.issue(PASSKEY, {}, NOW)
+    assert await tickets.read(OIDC, ticket, NOW) is None
+    assert await tickets.read(PASSKEY, ticket, NOW + LASTS) is None
 
 
-async def test_a_changed_ticket_is_none(office: TicketOffice) -> None:
-    body, _, signature = (await office.issue(PASSKEY, {"user": "ann"}, NOW)).partition(".")
-    other = (await office.issue(PASSKEY, {"user": "bob"}, NOW)).partition(".")[0]
+async def test_a_changed_ticket_is_none(tickets: SignInTickets) -> None:
+    body, _, signature = (await tickets.issue(PASSKEY, {"user": "ann"}, NOW)).partition(".")
+    other = (await tickets.issue(PASSKEY, {"user": "bob"}, NOW)).partition(".")[0]
     for given in (
         f"{other}.{signature}",
         body,
@@ -49,48 +49,48 @@ async def test_a_changed_ticket_is_none(office: TicketOffice) -> None:
         "x.y",
         "x" * LONGEST + ".",
     ):
-        assert await office.read(PASSKEY, given, NOW) is None
+        assert await tickets.read(PASSKEY, given, NOW) is None
 
 
 async def test_a_ticket_is_good_at_every_gateway_with_the_same_ring_and_spent_at_all(
-    office: TicketOffice, home: Home, store: SqliteStore
+    tickets: SignInTickets, home: Home, store: SqliteStore
 ) -> None:
-    other = TicketOffice(WebKeys(Keyring(home, {}), store), store)  # the same as after a restart
-    given = await office.issue(PASSKEY, {}, NOW)
+    other = SignInTickets(WebKeys(Keyring(home, {}), store), store)  # the same as after a restart
+    given = await tickets.issue(PASSKEY, {}, NOW)
     ticket = await other.read(PASSKEY, given, NOW)
     assert ticket is not None and await store.write(spend, ticket, NOW)
-    assert await office.read(PASSKEY, given, NOW) is None
+    assert await tickets.read(PASSKEY, given, NOW) is None
     assert not await store.write(spend, ticket, NOW)
 
 
 async def test_another_ring_knows_none_of_our_tickets(
-    office: TicketOffice, store: SqliteStore, tmp_path_factory: pytest.TempPathFactory
+    tickets: SignInTickets, store: SqliteStore, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = Keyring(Home(tmp_path_factory.mktemp("other")), {})
     elsewhere.add_key()
     assert (
-        await TicketOffice(WebKeys(elsewhere, store), store).read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW)
+        await SignInTickets(WebKeys(elsewhere, store), store).read(PASSKEY, await tickets.issue(PASSKEY, {}, NOW), NOW)
         is None
     )
 
 
-async def test_a_rotation_keeps_tickets_until_the_old_key_is_removed(office: TicketOffice, keyring: Keyring) -> None:
-    given = await office.issue(PASSKEY, {}, NOW)
+async def test_a_rotation_keeps_tickets_until_the_old_key_is_removed(tickets: SignInTickets, keyring: Keyring) -> None:
+    given = await tickets.issue(PASSKEY, {}, NOW)
     before = keyring.read()
     keyring.add_key()
-    assert await office.read(PASSKEY, given, NOW) is not None
+    assert await tickets.read(PASSKEY, given, NOW) is not None
     assert before is not None
     keyring.remove_keys([before.current])
-    assert await office.read(PASSKEY, given, NOW) is None
-    assert await office.read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW) is not None
+    assert await tickets.read(PASSKEY, given, NOW) is None
+    assert await tickets.read(PASSKEY, await tickets.issue(PASSKEY, {}, NOW), NOW) is not None
 
 
 async def test_people_can_sign_in_though_the_ring_is_lost(
-    office: TicketOffice, keyring: Keyring, home: Home, store: SqliteStore
+    tickets: SignInTickets, keyring: Keyring, home: Home, store: SqliteStore
 ) -> None:
     await store.write(secrets.put, keyring, SecretOwner(), "TOKEN", "x", NOW)
     (home.path / FILE).unlink()
-    given = await office.issue(PASSKEY, {}, NOW)
-    assert await office.read(PASSKEY, given, NOW) is not None
-    assert await TicketOffice(WebKeys(keyring, store), store).read(PASSKEY, given, NOW) is None
+    given = await tickets.issue(PASSKEY, {}, NOW)
+    assert await tickets.read(PASSKEY, given, NOW) is not None
+    assert await SignInTickets(WebKeys(keyring, store), store).read(PASSKEY, given, NOW) is None
     assert not (home.path / FILE).exists()

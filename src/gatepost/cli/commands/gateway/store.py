@@ -74,8 +74,8 @@ def _parse_place(home: Home, name: str, text: str) -> StorePlace:
         return found
     if "/" not in text and not text.endswith(".db"):
         near = did_you_mean(text, (SQLITE, POSTGRES))
-        ways = f"write `{SQLITE}`, `{POSTGRES}`, a path (with a / or .db) or an address"
-        raise Invalid(name, f"{text!r} names no store: {ways}{near}")
+        forms = f"write `{SQLITE}`, `{POSTGRES}`, a path (with a / or .db) or an address"
+        raise Invalid(name, f"{text!r} names no store: {forms}{near}")
     if "://" not in text:
         return StorePlace(Path(text).expanduser().absolute())
     if has_password(text):

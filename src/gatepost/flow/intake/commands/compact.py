@@ -32,7 +32,7 @@ def compact(call: CommandCall) -> IntakeResult:
     for target, _ in here:
         denied = reservations.find_spent_budget(db, target.folder, call.names[0], now)
         if denied is not None:
-            return call.refuse(render_notice(BudgetNotice(STOP, denied.standing)))
+            return call.refuse(render_notice(BudgetNotice(STOP, denied.status)))
     for target, session in here:
         _add_request(call, target, session)
     return replace(call.answer(ASKED), wake=tuple(session.id for _, session in here))

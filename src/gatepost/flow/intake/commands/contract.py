@@ -49,23 +49,23 @@ class CommandCall(Struct, frozen=True):
     def answer(self, text: str) -> IntakeResult:
         """Say this in the chat; the command is done."""
         self.case.add_notice(text)
-        return self.end(told=True)
+        return self.end(notified=True)
 
-    def end(self, *, told: bool) -> IntakeResult:
-        """The command is done. `told`: something was said in the chat."""
+    def end(self, *, notified: bool) -> IntakeResult:
+        """The command is done. `notified`: something was said in the chat."""
         reason = f"command {self.command.head}"
-        return self.case.end(InboxState.ANSWERED, reason, self.rights, self.folder, told=told)
+        return self.case.end(InboxState.ANSWERED, reason, self.rights, self.folder, notified=notified)
 
     def refuse(self, text: str) -> IntakeResult:
         """It cannot be done now; the words say why, and what to do."""
         self.case.add_notice(text)
-        return self.case.end(InboxState.REFUSED, "command_refused", self.rights, self.folder, told=True)
+        return self.case.end(InboxState.REFUSED, "command_refused", self.rights, self.folder, notified=True)
 
     def pass_on(self, text: str) -> IntakeResult:
         """Done, and what follows the command's name goes to the agent as a message."""
         self.case.add_notice(text)
         receipt = Receipt(message_id=self.case.id, new=True, state=InboxState.QUEUED)
-        return IntakeResult(receipt=receipt, told=True, passes=True)
+        return IntakeResult(receipt=receipt, notified=True, passes=True)
 
     def list_sessions(self) -> list[tuple[TargetAccess, Session]]:
         """The conversations here that there are. Nobody makes one by asking for it."""

@@ -32,7 +32,7 @@ def start_new(call: CommandCall) -> IntakeResult:
         turn = turns.find_open(case.db, session.id)
         if turn is not None and not works_for(case.db, turn, names):
             return call.refuse(BUSY)
-    done = [stop_own_work(case.db, case.reach, each.id, names, by, case.now, hold=KILL_TIME) for _, each in here]
+    done = [stop_own_work(case.db, case.channels, each.id, names, by, case.now, hold=KILL_TIME) for _, each in here]
     for _, session in here:
         _withdraw_own(call, session.id)
         sessions.remove_conversations(case.db, session.id, case.now)
@@ -54,7 +54,7 @@ def clear(call: CommandCall) -> IntakeResult:
     case, by = call.case, call.case.arrival.inbound.sender
     concerned = tuple(session.id for _, session in call.list_sessions())
     stopped = [
-        stop_session(case.db, case.reach, session_id, by, case.now, hold=KILL_TIME, untold=True)
+        stop_session(case.db, case.channels, session_id, by, case.now, hold=KILL_TIME, drop_decisions=True)
         for session_id in concerned
     ]
     for session_id in concerned:

@@ -30,4 +30,4 @@ def fork(call: CommandCall) -> IntakeResult:
     if not found:
         return call.refuse(NOTHING)
     forks.add_wanted(call.case.db, call.case.id, found[0][1].id, topic)
-    return replace(call.end(told=False), forks=True)
+    return replace(call.end(notified=False), forks=True)

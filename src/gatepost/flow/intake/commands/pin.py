@@ -60,11 +60,11 @@ def _pin_message(call: CommandCall) -> IntakeResult:
     """On the platform, by an effect of the outbox like an agent's own."""
     case = call.case
     instance, address = case.arrival.instance, case.arrival.inbound.address
-    if Feature.PIN not in case.reach.get_kind(instance).features:
+    if Feature.PIN not in case.channels.get_kind(instance).features:
         return call.refuse(NO_PINS)
     named = find_quoted(case.arrival.inbound)
-    ways = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))
-    found = next((message for message in ways if message is not None), None) if named else None
+    candidates = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))
+    found = next((message for message in candidates if message is not None), None) if named else None
     if found is None:
         return call.refuse(NOT_KNOWN)
     new = NewEffect(
@@ -80,4 +80,4 @@ def _pin_message(call: CommandCall) -> IntakeResult:
         target_id=found.id,
     )
     outbox.add(case.db, new, case.now)
-    return call.end(told=True)
+    return call.end(notified=True)

@@ -40,7 +40,7 @@ def give_link(call: CommandCall) -> IntakeResult:
     if not here:
         return call.refuse(NO_CONVERSATION)
     case, session = call.case, here[0][1]
-    if case.reach.is_local(case.arrival.instance):
+    if case.channels.is_local(case.arrival.instance):
         where = PLACE.format(page=page, token="", session=session.id)
         return call.answer(f"{where}\n`gatepost login` signs a browser in, if yours is not.")
     room = _find_direct_room(call)
@@ -53,7 +53,7 @@ def give_link(call: CommandCall) -> IntakeResult:
     audit.append(case.db, audit.AuditRecord(case.now, by, "session.remote_control", "done", details))
     _send_link(call, room, PLACE.format(page=page, token=f"token={token}&", session=session.id))
     if room.address == case.arrival.inbound.address:
-        return call.end(told=True)
+        return call.end(notified=True)
     return replace(call.answer(SENT), ring=((room.instance, room.address),))
 
 
@@ -64,7 +64,7 @@ def _find_direct_room(call: CommandCall) -> DirectRoom | None:
     if arrival.inbound.direct:
         return DirectRoom(person, arrival.instance, arrival.inbound.address, call.case.now)
     known = direct_rooms.list_for_people(call.case.db, (person,))
-    usable = [each for each in known if not call.case.reach.is_local(each.instance)]
+    usable = [each for each in known if not call.case.channels.is_local(each.instance)]
     return next((each for each in usable if each.instance == arrival.instance), next(iter(usable), None))
 
 

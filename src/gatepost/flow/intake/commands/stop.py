@@ -24,13 +24,13 @@ FOR_OTHERS = "The agent is working for somebody else here, and goes on. An owner
 def stop(call: CommandCall) -> IntakeResult:
     """Here and not afterwards: a stop that was accepted is carried out, whatever happens to this process."""
     stopped = _stop_conversations(call)
-    told = [STOPPED] if stopped.withdrawn and not stopped.notices else []
-    told += [FOR_OTHERS] if stopped.busy else []
-    if not told and not stopped.notices:
-        told = [NOT_RUNNING]
-    if told:
-        call.case.add_notice(" ".join(told))
-    return replace(call.end(told=bool(told)), stop=stopped.stop, end=stopped.end, notices=stopped.notices)
+    texts = [STOPPED] if stopped.withdrawn and not stopped.notices else []
+    texts += [FOR_OTHERS] if stopped.busy else []
+    if not texts and not stopped.notices:
+        texts = [NOT_RUNNING]
+    if texts:
+        call.case.add_notice(" ".join(texts))
+    return replace(call.end(notified=bool(texts)), stop=stopped.stop, end=stopped.end, notices=stopped.notices)
 
 
 class StoppedConversations(Struct, frozen=True, kw_only=True):
@@ -53,9 +53,9 @@ def _stop_conversations(call: CommandCall) -> StoppedConversations:
     for target, session in call.list_sessions():
         if target.may_end_all:
             stop.append(session.id)
-            notices.append(stop_session(case.db, case.reach, session.id, by, case.now, hold=KILL_TIME))
+            notices.append(stop_session(case.db, case.channels, session.id, by, case.now, hold=KILL_TIME))
             continue
-        done = stop_own_work(case.db, case.reach, session.id, names, by, case.now, hold=KILL_TIME)
+        done = stop_own_work(case.db, case.channels, session.id, names, by, case.now, hold=KILL_TIME)
         withdrawn, busy = withdrawn + done.withdrawn, busy or done.busy
         end += [session.id] if done.notice is not None else []
         notices.append(done.notice)

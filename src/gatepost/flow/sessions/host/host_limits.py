@@ -173,7 +173,9 @@ class HostLimits:
         now, parts, folder = self._parts.clock.now(), self._parts, live.session.folder
         text = f"The agent {folder} was stopped: {why}. Its files stay; the other agents go on."
         with suppress(GatepostError):
-            rooms = await parts.store.write(add_owner_notices, parts.reach, f"disk:{live.session.id}:{now}", text, now)
+            rooms = await parts.store.write(
+                add_owner_notices, parts.channels, f"disk:{live.session.id}:{now}", text, now
+            )
             for room in rooms:
                 parts.events.room(*room)
 

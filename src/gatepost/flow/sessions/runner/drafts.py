@@ -37,12 +37,12 @@ class DraftRelay:
 
     def __init__(
         self,
-        channels: Mapping[str, object] | None = None,
+        adapters: Mapping[str, object] | None = None,
         growing: GrowingMessages | None = None,
         grows: Callable[[str], bool] = lambda instance: False,
     ) -> None:
         """`growing`: shows drafts in the rooms of instances that do not show them themselves, where `grows`."""
-        self._channels = channels if channels is not None else {}
+        self._adapters = adapters if adapters is not None else {}
         self._growing, self._grows = growing, grows
         self._known: dict[str, tuple[object, ShowsDrafts | None]] = {}  # by instance: asked once of each channel
         self._open: set[SessionDraft] = set()
@@ -50,7 +50,7 @@ class DraftRelay:
     def find_channel(self, instance: str) -> ShowsDrafts | None:
         if self._growing is not None and self._grows(instance):
             return self._growing
-        channel = self._channels.get(instance)
+        channel = self._adapters.get(instance)
         known = self._known.get(instance)
         if known is None or known[0] is not channel:
             shows = channel if isinstance(channel, ShowsDrafts) else None

@@ -50,7 +50,7 @@ def make_refusal(event: runner_frames.EventFrame, reason: str) -> runner_frames.
 
 
 class RecordedPermission(Struct, frozen=True):
-    """`answer`: None if it waits. `rooms`: to be rung once it is committed."""
+    """`answer`: None if it waits. `rooms`: to be woken once it is committed."""
 
     answer: runner_frames.PermissionAnswerFrame | None
     rooms: tuple[tuple[str, str], ...] = ()
@@ -59,11 +59,11 @@ class RecordedPermission(Struct, frozen=True):
 class ChatAsking(Struct, frozen=True):
     """The way in which people are asked about what a provider wants to do in a chat."""
 
-    reach: ChannelInstances
+    channels: ChannelInstances
     rules: AskingRules
 
 
-class RequestTerms(Struct, frozen=True):
+class RequestOptions(Struct, frozen=True):
     """`expire`: how long whoever manages an agent has to answer. `editable`: its provider uses an input that a person
     puts in place of its own. `modes`: those that its provider has."""
 
@@ -72,7 +72,7 @@ class RequestTerms(Struct, frozen=True):
     modes: tuple[str, ...] = ()
 
 
-NO_TERMS = RequestTerms()
+NO_OPTIONS = RequestOptions()
 
 
 def record_request(
@@ -83,7 +83,7 @@ def record_request(
     now: int,
     others: Collection[str] = (),
     chat: ChatAsking | None = None,
-    terms: RequestTerms = NO_TERMS,
+    options: RequestOptions = NO_OPTIONS,
 ) -> RecordedPermission:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
     before: if that says the very same, the answer is given at once and written down. Under another name it is given
@@ -91,11 +91,11 @@ def record_request(
     runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's is
     the caller's to write down."""
     wish = _with_place(parse_permission_request(event), session, turn)
-    wish = replace(wish, editable=terms.editable and wish.kind is RequestKind.TOOL and not wish.cut)
+    wish = replace(wish, editable=options.editable and wish.kind is RequestKind.TOOL and not wish.cut)
     if chat is not None:
-        if why := approved_plans.find_fault(wish, terms.modes):
+        if why := approved_plans.find_fault(wish, options.modes):
             return RecordedPermission(make_refusal(event, why))
-        wish = approved_plans.drop_only_mode(wish, terms.modes)
+        wish = approved_plans.drop_only_mode(wish, options.modes)
     db.lock(LockKind.QUOTA, "requests", session.folder)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
@@ -111,15 +111,15 @@ def record_request(
     elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
         return RecordedPermission(make_refusal(event, TOO_OFTEN))
     elif chat is not None:
-        found = ask(db, chat.reach, chat.rules, wish, now)
+        found = ask(db, chat.channels, chat.rules, wish, now)
         asked, rooms = found.request, found.rooms
     else:
         requests.withdraw_replaced(db, wish, now)
-        end = now + terms.expire if terms.expire is not None else None
+        end = now + options.expire if options.expire is not None else None
         (asked, _), rooms = requests.add(db, replace(wish, expires_at=end, next_at=end), now), ()
     if session.agent:
-        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
-        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+        entry = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, entry, now)
     return RecordedPermission(None, rooms)
 
 
@@ -141,8 +141,8 @@ def _repeat_answer(
 ) -> runner_frames.PermissionAnswerFrame:
     """Return what somebody answered to the same request before."""
     if session.agent:
-        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
-        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+        entry = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, entry, now)
     details = {
         "agent": session.id,
         "turn": turn.id,

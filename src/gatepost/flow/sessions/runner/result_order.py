@@ -21,7 +21,7 @@ _log = log.get("sessions")
 
 
 class ResultOrder:
-    """`say` puts a frame on the runner's line. `at_work`: whether a turn runs that could have said something."""
+    """`say` puts a frame on the runner's socket. `at_work`: whether a turn runs that could have said something."""
 
     def __init__(self, say: Callable[[runner_frames.Frame], None], at_work: Callable[[], bool]) -> None:
         self._say, self._at_work = say, at_work

@@ -40,13 +40,13 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class ResultRights:
     """The rights of one turn, for results that are recorded together. The rules are read once, if there are any."""
 
-    def __init__(self, db: Db, reach: ChannelInstances, turn: Turn, now: int) -> None:
+    def __init__(self, db: Db, channels: ChannelInstances, turn: Turn, now: int) -> None:
         self._db, self._turn, self._now = db, turn, now
         facts = load_access_rules(db)
         self._policy = GroupPolicy(turn.folder, facts) if facts is not NO_RULES else None
-        self._asks = self._read_people(reach) if self._policy is not None else ()
+        self._asks = self._read_people(channels) if self._policy is not None else ()
 
-    def _read_people(self, reach: ChannelInstances) -> tuple[AccessRequest, ...]:
+    def _read_people(self, channels: ChannelInstances) -> tuple[AccessRequest, ...]:
         """As for a call: the agent, and everybody behind it where they asked. All must be granted."""
         db, turn = self._db, self._turn
         chain = origins.get_for_turn(db, turn.id)
@@ -60,7 +60,7 @@ class ResultRights:
                 SEND,
                 Tier.WORKER,  # the row of a destination is the permission, whatever the tier
                 turn.folder,
-                claims=claims | {"platform": reach.get_kind(bot).name, "room": room, "topic": thread, "user": user},
+                claims=claims | {"platform": channels.get_kind(bot).name, "room": room, "topic": thread, "user": user},
                 also=also,
             )
             for (bot, room, thread, user), also in zip(places, people, strict=True)
@@ -100,7 +100,7 @@ class ResultRights:
 
     def hold(
         self,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         rules: AskingRules,
         key: str,
         text: str,
@@ -139,7 +139,7 @@ class ResultRights:
         if requests.find_same(self._db, new) is None:
             check_limits(self._db, new, self._now)
             self._record(SEND, "held", place.address)
-        return ask(self._db, reach, rules, new, self._now)
+        return ask(self._db, channels, rules, new, self._now)
 
     def _record(self, tool: str, verdict: str, address: str) -> None:
         details = {"turn": self._turn.id, "session": self._turn.session_id, "args": {"jid": address}, "result": True}

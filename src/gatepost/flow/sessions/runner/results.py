@@ -85,7 +85,7 @@ def split_batches(frames: Iterable[T]) -> Iterator[T | list[runner_frames.Result
 
 def record_results(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     session_id: str,
     results: list[tuple[runner_frames.ResultFrame, tuple[OutboundFile, ...]]],
     limits: ResultLimits,
@@ -107,7 +107,7 @@ def record_results(
             )
         if claimed is not None:
             turn, extends_at = claimed
-            recorded = _record_result(db, reach, turn, frame, files, now, rights, asking)
+            recorded = _record_result(db, channels, turn, frame, files, now, rights, asking)
             if recorded.effects and not frame.to and extends_at is not None and extends_at <= now:
                 extend_by_reply(db, turn, now)
         else:
@@ -156,7 +156,7 @@ def key_of(frame: runner_frames.ResultFrame) -> str:
 
 def _record_result(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     turn: Turn,
     frame: runner_frames.ResultFrame,
     files: tuple[OutboundFile, ...],
@@ -176,11 +176,15 @@ def _record_result(
             return _refuse(db, turn, frame, f"no destination is named {frame.to!r}; there are: {known or 'none'}")
         where = (found.instance, found.address, found.thread)
         if where[:2] != (turn.instance, turn.address) and outbox.find_by_key(db, key_of(frame)) is None:
-            judged = _find_rights(db, reach, turn, now, rights)
-            stopped = _judge_block(judged, reach, frame, found, files, asking)
+            judged = _find_rights(db, channels, turn, now, rights)
+            stopped = _judge_block(judged, channels, frame, found, files, asking)
             if stopped is not None:
                 return _refuse(db, turn, frame, *stopped)
-    if files and not replayed and not _find_rights(db, reach, turn, now, rights).may_give_files(frame.text, where[1]):
+    if (
+        files
+        and not replayed
+        and not _find_rights(db, channels, turn, now, rights).may_give_files(frame.text, where[1])
+    ):
         files = ()
     new = OutgoingMessage(
         key=key_of(frame),
@@ -197,9 +201,9 @@ def _record_result(
         reply_to_id=None,
         in_reply_to=frame.in_reply_to,
         files=files,
-        grows=not frame.to and reach.get_kind(turn.instance).drafts,
+        grows=not frame.to and channels.get_kind(turn.instance).drafts,
     )
-    effects, added = find_or_add(db, reach, new, now)
+    effects, added = find_or_add(db, channels, new, now)
     if not added:  # handed over before, or said by this turn already
         turns.return_bytes(db, turn.id, measure(frame.text, TextUnit.BYTES))
     elif not frame.to and turn.instance == agents.INSTANCE:
@@ -216,16 +220,16 @@ def _refuse(
 
 
 def _find_rights(
-    db: Db, reach: ChannelInstances, turn: Turn, now: int, rights: dict[str, ResultRights]
+    db: Db, channels: ChannelInstances, turn: Turn, now: int, rights: dict[str, ResultRights]
 ) -> ResultRights:
     if turn.id not in rights:
-        rights[turn.id] = ResultRights(db, reach, turn, now)
+        rights[turn.id] = ResultRights(db, channels, turn, now)
     return rights[turn.id]
 
 
 def _judge_block(
     rights: ResultRights,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     frame: runner_frames.ResultFrame,
     place: Destination,
     files: Sequence[OutboundFile],
@@ -240,7 +244,7 @@ def _judge_block(
     if files or asking is None:
         return "a person must agree to it; use send, or send_file for files", None
     try:
-        asked = rights.hold(reach, asking(), key_of(frame), frame.text, place, holds)
+        asked = rights.hold(channels, asking(), key_of(frame), frame.text, place, holds)
     except Refused as error:
         return str(error), None
     if asked is None:
@@ -259,8 +263,8 @@ class StatusLines:
         self._shown = self._next_at = 0
 
     async def show(self, turn: Turn, text: str) -> None:
-        reach = self._parts.reach
-        if Feature.EDIT not in reach.get_kind(turn.instance).features:
+        channels = self._parts.channels
+        if Feature.EDIT not in channels.get_kind(turn.instance).features:
             return
         now, moment = self._parts.clock.now(), self._parts.clock.monotonic()
         place = (turn.id, turn.epoch)
@@ -268,14 +272,14 @@ class StatusLines:
         if shown >= MOST_STATUSES or moment < self._next_at:
             return  # the next one says more
         self.shown_in, self._shown, self._next_at = place, shown + 1, moment + STATUS_PAUSE
-        given = (reach, turn.id, turn.epoch, text, self._shown, now)
+        given = (channels, turn.id, turn.epoch, text, self._shown, now)
         room = await self._parts.store.write(record_status, *given, durable=False, lane=self._session.id)
         if room is not None:
             self._parts.events.room(*room)
 
 
 def record_status(
-    db: Db, reach: ChannelInstances, turn_id: str, epoch: int, text: str, number: int, now: int
+    db: Db, channels: ChannelInstances, turn_id: str, epoch: int, text: str, number: int, now: int
 ) -> tuple[str, str] | None:
     """Add an interim line: the first is a message, and later ones edit it. One that was not shown yet gives way to the
     newer. Return the room to ring, None if the turn is over."""
@@ -296,7 +300,7 @@ def record_status(
             thread=turn.thread,
             text=text,
             payload={"text": text},
-            hidden={interim_lines.TRANSIENT: True} if reach.deletes_unseen(turn.instance) else {},
+            hidden={interim_lines.TRANSIENT: True} if channels.deletes_unseen(turn.instance) else {},
             folder=turn.folder,
             session_id=turn.session_id,
             turn_id=turn_id,

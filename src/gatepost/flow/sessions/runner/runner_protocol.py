@@ -1,4 +1,4 @@
-"""Frames of a runner on its line, and their answers.
+"""Frames of a runner on its socket, and their answers.
 
 The runner is not believed: each claim, result and end of a turn is a question to the ledger, which answers by session,
 turn and epoch.
@@ -72,7 +72,7 @@ class RunnerProtocol:
     def __init__(self, parts: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._port = port
-        self.line: RunnerSocket | None = None
+        self.socket: RunnerSocket | None = None
         self._welcomed = False
         self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self.keys = CallKeys(parts.store)
@@ -102,15 +102,15 @@ class RunnerProtocol:
     def send(self, frame: runner_frames.Frame) -> None:
         """Send a frame. Welcome comes first: a runner reads by it what everything else means. Others wait for it; a
         bell need not, because Welcome itself is followed by one."""
-        if self.line is None:
+        if self.socket is None:
             return
         if self._welcomed:
-            self.line.send(frame)
+            self.socket.send(frame)
         elif isinstance(frame, runner_frames.WelcomeFrame):
-            self.line.send(frame)
+            self.socket.send(frame)
             self._welcomed = True
             while self._early:
-                self.line.send(self._early.popleft())
+                self.socket.send(self._early.popleft())
         elif not isinstance(frame, runner_frames.BellFrame):
             self._early.append(frame)
 
@@ -206,11 +206,11 @@ class RunnerProtocol:
         if frame.wait and not frame.turn and self._drained_at == self._port.rings:
             self._waiting = frame  # whatever is queued from here on rings
             return
-        claim, rung = None, -1
+        claim, rings = None, -1
         self.giving = True
         try:
-            while claim is None and rung != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
-                rung = self._port.rings
+            while claim is None and rings != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
+                rings = self._port.rings
                 claim = await self._try_claim(frame)
             await self._answer_claim(frame, claim, set(frame.rows))
         finally:
@@ -308,7 +308,7 @@ class RunnerProtocol:
             room.address,
             partial(
                 results.record_results,
-                reach=parts.reach,
+                channels=parts.channels,
                 session_id=session_id,
                 results=given,
                 limits=limits,
@@ -388,8 +388,8 @@ class RunnerProtocol:
         if frame.conversation:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == runner_frames.SUCCESS:
-            told = json.dumps(frame.usage)
-            usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
+            encoded = json.dumps(frame.usage)
+            usage = encoded if len(encoded) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             if not await self._finish(turn, usage, now, " ".join(frame.withheld.split())):
                 self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
@@ -416,7 +416,7 @@ class RunnerProtocol:
             if done and has_lines:
                 self.parts.events.room(turn.instance, turn.address)
             return done
-        done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
+        done = await store.write(compaction.finish_turn, self.parts.channels, turn, usage, now, lane=lane)
         if done:
             self.parts.events.room(turn.instance, turn.address)
             self._port.end_after_turn("its conversation was made shorter")

@@ -7,7 +7,7 @@ from typing import Any
 from gatepost.flow.requests.agent_questions import NOBODY
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.sessions.runner import permissions
-from gatepost.flow.sessions.runner.permissions import ChatAsking, RequestTerms
+from gatepost.flow.sessions.runner.permissions import ChatAsking, RequestOptions
 from gatepost.flow.sessions.runner.turn_timeline import TimelineQuota
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import SessionDeps
@@ -89,11 +89,11 @@ class RunnerRequests:
         quota.count(wish.input)
         now, others = self._parts.clock.now(), frozenset(self._named)
         rules = read_rules(self._parts.config)
-        chat = None if self._session.agent else ChatAsking(self._parts.reach, rules)
+        chat = None if self._session.agent else ChatAsking(self._parts.channels, rules)
         spec = find_spec(self._parts.home, self._provider)
-        terms = RequestTerms(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
+        options = RequestOptions(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
         recorded = await self._parts.store.write(
-            permissions.record_request, self._session, turn, event, now, others, chat, terms, lane=self._session.id
+            permissions.record_request, self._session, turn, event, now, others, chat, options, lane=self._session.id
         )
         self.is_used = True
         for room in recorded.rooms:

@@ -175,11 +175,11 @@ def _outcome(item: Json) -> str:
 def read_usage(params: Json, key: str = "last") -> Counter[str]:
     """Return the usage of one request to the model. Tokens read from a cache do not count as input, as everywhere in
     the gateway."""
-    told = (params.get("tokenUsage") or {}).get(key) or {}
-    cached = int(told.get("cachedInputTokens") or 0)
+    usage = (params.get("tokenUsage") or {}).get(key) or {}
+    cached = int(usage.get("cachedInputTokens") or 0)
     return Counter(
-        input_tokens=int(told.get("inputTokens") or 0) - cached,
-        output_tokens=int(told.get("outputTokens") or 0),
+        input_tokens=int(usage.get("inputTokens") or 0) - cached,
+        output_tokens=int(usage.get("outputTokens") or 0),
         cache_read_tokens=cached,
     )
 
@@ -195,8 +195,8 @@ def read_permission(asked: AppServerRequest, process: str) -> PermissionRequest 
     if (tool := _APPROVALS.get(asked.method)) is None:
         return None
     # A command says what it is; of a change of files only the step does that was told before.
-    told = ("command", "cwd", "reason", "grantRoot", *(() if asked.params.get("command") else ("itemId",)))
-    given = {name: asked.params.get(name) for name in told}
+    names = ("command", "cwd", "reason", "grantRoot", *(() if asked.params.get("command") else ("itemId",)))
+    given = {name: asked.params.get(name) for name in names}
     return PermissionRequest(name, tool, {name: value for name, value in given.items() if value is not None})
 
 

@@ -167,12 +167,12 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         return self._client
 
     def _environment(self) -> dict[str, str]:
-        place, options, ways = self._place, self._options, super()._environment()
+        place, options, variables = self._place, self._options, super()._environment()
         api = APIS[options.api or api_of(place.model)]
         config = render_config(
             model=place.model,
             api=api,
-            endpoint=ways[api.variable] + api.suffix,
+            endpoint=variables[api.variable] + api.suffix,
             key=forwarder.PLACEHOLDER,
             command=bridge.command(str(place.router)),
             own=own_servers(place.agent, options.own_mcp),
@@ -185,7 +185,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         plugins = self._home / "config" / "opencode"
         plugins.mkdir(parents=True, exist_ok=True)
         plugins.chmod(0o555)  # where it can write, it installs packages from the network
-        return {**os.environ, **ways, **folders, "OPENCODE_CONFIG": str(file), **_ENVIRONMENT}
+        return {**os.environ, **variables, **folders, "OPENCODE_CONFIG": str(file), **_ENVIRONMENT}
 
     # A turn.
 

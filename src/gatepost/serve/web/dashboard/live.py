@@ -38,14 +38,14 @@ class ChangeStreams:
 
     async def follow(self, may_see: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
         """`may_see`: whether the browser is still signed in. It is asked when one was signed out, and now and then."""
-        rung, quiets, checked = asyncio.Event(), 0, self._sign_outs
-        self._waiting.add(rung)
+        woken, quiets, checked = asyncio.Event(), 0, self._sign_outs
+        self._waiting.add(woken)
         self._ending = self._ending or asyncio.create_task(self._ring_at_stop())
         try:
             yield b"retry: 2000\n\n"
             while not self._stopping.is_set():
                 try:
-                    await asyncio.wait_for(rung.wait(), QUIET_S)
+                    await asyncio.wait_for(woken.wait(), QUIET_S)
                 except TimeoutError:
                     quiets += 1
                     if quiets < STALE_QUIETS:
@@ -57,11 +57,11 @@ class ChangeStreams:
                     yield CHANGED  # the page asks again, and is told that it is signed out
                     return
                 quiets, checked = 0, self._sign_outs
-                rung.clear()
+                woken.clear()
                 yield CHANGED
                 await asyncio.sleep(APART_S)
         finally:
-            self._waiting.discard(rung)
+            self._waiting.discard(woken)
 
     async def _ring_at_stop(self) -> None:
         """A gateway that stops waits for no page."""
@@ -73,5 +73,5 @@ class ChangeStreams:
         self._ring()
 
     def _ring(self) -> None:
-        for rung in self._waiting:
-            rung.set()
+        for woken in self._waiting:
+            woken.set()

@@ -78,14 +78,14 @@ class HookDeps(Struct, frozen=True, kw_only=True):
     home: Home
     events: EventBus
     stopping: asyncio.Event
-    reach: ChannelInstances
+    channels: ChannelInstances
     pace: PeerRateLimiter | None = None  # holds whoever asks for links that are not there
 
 
 class HookLinks:
     def __init__(self, deps: HookDeps, *, waits: LinkWaits | None = None) -> None:
         self._deps, self._rates = deps, LinkRates(deps.config[PER_MINUTE])
-        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.events, deps.reach)
+        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.events, deps.channels)
         self._waits = waits or LinkWaits(deps.store, deps.events, deps.stopping)
         reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
         self._secrets = SigningSecrets(KeptSecrets(reader, deps.store, deps.clock, MOST_SECRETS))
@@ -117,7 +117,7 @@ class HookLinks:
             )
             return JSONResponse(render_outcome(outcome))
 
-    async def _receive(self, request: Request, place: ExitStack) -> "Response | TakenPost":
+    async def _receive(self, request: Request, place: ExitStack) -> "Response | CommittedPost":
         """Everything up to the commit. `place`: gets the place of a program that waits."""
         if self._load is None:
             self._load = HookLoad(OF_ALL, AT_ONCE, _now())
@@ -174,7 +174,7 @@ class HookLinks:
             secret=request.path_params["token"], delivery=own, text=found.text, event=found.event, signature=proof
         )
 
-    async def _accept(self, link: Token, post: LinkPost, wait_s: int) -> "Response | TakenPost":
+    async def _accept(self, link: Token, post: LinkPost, wait_s: int) -> "Response | CommittedPost":
         try:
             receipt = await self._inbox.receive(link, post)
         except LinkEnded:
@@ -185,10 +185,10 @@ class HookLinks:
             return _explain(413, str(error))
         # A copied signed post learns nothing about the answer to the original.
         is_copy = not receipt.new and link.signature is not SignatureScheme.NONE
-        return TakenPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
+        return CommittedPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
 
 
-class TakenPost(Struct, frozen=True):
+class CommittedPost(Struct, frozen=True):
     """A post that is committed."""
 
     address: str

@@ -23,8 +23,8 @@ LONGEST_TOKEN = 200  # characters
 class PairingLinks:
     """For browsers that are signed in. A token is in no address of a request but the page's own."""
 
-    def __init__(self, store: Store, clock: Clock, events: EventBus, reach: ChannelInstances | None) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
+    def __init__(self, store: Store, clock: Clock, events: EventBus, channels: ChannelInstances | None) -> None:
+        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
 
     def routes(self) -> list[Route]:
         return [
@@ -47,7 +47,7 @@ class PairingLinks:
 
     async def confirm(self, request: Request) -> Response:
         token, browser = await _read_token(request), request.state.browser
-        result, link = await self._store.write(_confirm, token, browser, self._clock.now(), self._reach)
+        result, link = await self._store.write(_confirm, token, browser, self._clock.now(), self._channels)
         if result.paired:
             self._bells.tools()
             if link.address:
@@ -60,9 +60,11 @@ async def _read_token(request: Request) -> str:
     return token if len(token) <= LONGEST_TOKEN else ""
 
 
-def _confirm(db: Db, token: str, browser: str, now: int, reach: ChannelInstances | None) -> tuple[PairingResult, Token]:
+def _confirm(
+    db: Db, token: str, browser: str, now: int, channels: ChannelInstances | None
+) -> tuple[PairingResult, Token]:
     """By whoever is signed in at this moment."""
     visitor = find_visitor(db, browser, now)
     if visitor is None:
         raise Refused("nobody", "confirm a pairing link", why="this browser is not signed in any more")
-    return pairing.confirm_link(db, token, visitor.user, now, reach)
+    return pairing.confirm_link(db, token, visitor.user, now, channels)

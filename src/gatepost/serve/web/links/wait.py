@@ -80,13 +80,13 @@ class LinkWaits:
                 del self._bells[address]
 
     async def _sleep(self, bell: asyncio.Event, ended: list[asyncio.Future[Any]], left: float) -> None:
-        rung = asyncio.ensure_future(bell.wait())
+        woken = asyncio.ensure_future(bell.wait())
         try:
-            await asyncio.wait([rung, *ended], timeout=min(left, LOOK_S), return_when=asyncio.FIRST_COMPLETED)
-            if rung.done() and not any(each.done() for each in ended):
+            await asyncio.wait([woken, *ended], timeout=min(left, LOOK_S), return_when=asyncio.FIRST_COMPLETED)
+            if woken.done() and not any(each.done() for each in ended):
                 await asyncio.wait(ended, timeout=min(left, REST_S), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            rung.cancel()
+            woken.cancel()
 
     def _ring(self, instance: str, address: str) -> None:
         if instance == INSTANCE:

@@ -1,7 +1,7 @@
-"""A way of signing in: one file in this folder, with a class that is registered and has routes below `/login`.
+"""A sign-in method: one file in this folder, with a class that is registered and has routes below `/login`.
 
-Every way ends with `BrowserLogins.sign_in`. The sign-in page shows a button for each way that is on: a link to `href`,
-or the button that the module `script` of our static files puts there.
+Every method ends with `BrowserLogins.sign_in`. The sign-in page shows a button for each method that is on: a link to
+`href`, or the button that the module `script` of our static files puts there.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.web.signin.browser_login import BrowserLogins
-from gatepost.serve.web.signin.tickets import TicketOffice
+from gatepost.serve.web.signin.tickets import SignInTickets
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
 
@@ -26,7 +26,7 @@ PREFIX = "/login"
 
 
 class SignInDeps(Struct, frozen=True, kw_only=True):
-    """`throttle`: wrong tries by address, of all ways together."""
+    """`throttle`: wrong tries by address, of all methods together."""
 
     store: Store
     clock: Clock
@@ -35,7 +35,7 @@ class SignInDeps(Struct, frozen=True, kw_only=True):
     browsers: BrowserLogins
     throttle: AuthThrottle
     secrets: SecretReader
-    tickets: TicketOffice
+    tickets: SignInTickets
 
 
 class SignInHandlers(Protocol):
@@ -43,7 +43,7 @@ class SignInHandlers(Protocol):
         """Their paths are whole ones: `/login/password`."""
 
 
-class SignInWay(Struct, frozen=True, kw_only=True):
+class SignInMethod(Struct, frozen=True, kw_only=True):
     """`label`: of its button; '': it has none. `wanted`: whether the settings ask for it. `module`: what must be
     installed, which `extra` of the package brings. `offer`: the label for one browser; None: it has no use there."""
 
@@ -66,24 +66,24 @@ class SignInWay(Struct, frozen=True, kw_only=True):
         return self.wanted(config) and self.is_installed
 
 
-SIGN_IN_WAYS: Registry[SignInWay] = Registry("way of signing in")
+SIGN_IN_METHODS: Registry[SignInMethod] = Registry("sign-in method")
 
 W = TypeVar("W", bound=Callable[[SignInDeps], SignInHandlers])
 
 
-def sign_in_way(
+def sign_in_method(
     name: str,
     label: str,
     *,
     wanted: Callable[[Config], bool],
-    registry: Registry[SignInWay] = SIGN_IN_WAYS,
+    registry: Registry[SignInMethod] = SIGN_IN_METHODS,
     **more: Any,
 ) -> Callable[[W], W]:
-    """Register the class below. `more`: see SignInWay."""
+    """Register the class below. `more`: see SignInMethod."""
 
     def register(make: W) -> W:
-        way = SignInWay(name=name, label=label, make=make, wanted=wanted, **more)
-        registry.add(name, way, origin=make.__module__)
+        method = SignInMethod(name=name, label=label, make=make, wanted=wanted, **more)
+        registry.add(name, method, origin=make.__module__)
         return make
 
     return register

@@ -25,7 +25,7 @@ from gatepost.core.start_checks import start_check
 from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
@@ -131,7 +131,7 @@ def check_provider(home: Home, config: Config) -> None:
     check_settings(config)
 
 
-@sign_in_way(
+@sign_in_method(
     NAME,
     "Single sign-on",
     wanted=lambda config: bool(config[ISSUER]),

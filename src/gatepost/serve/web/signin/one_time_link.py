@@ -14,7 +14,7 @@ from gatepost.core.errors import NotFound
 from gatepost.flow.web.page_logins import ONCE, issue_for_person
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import read_text_field
-from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.store.people import identities, logins, users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db, Store
@@ -24,7 +24,7 @@ NAME = "one_time_link"
 LARGEST_BODY = 4096  # bytes
 
 
-@sign_in_way(NAME, "", wanted=lambda config: True, order=0)
+@sign_in_method(NAME, "", wanted=lambda config: True, order=0)
 class OneTimeLinks:
     def __init__(self, deps: SignInDeps) -> None:
         self._deps = deps

@@ -21,7 +21,7 @@ from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin import webauthn
-from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
 from gatepost.serve.web.signin.visitors import WebVisitor
@@ -40,7 +40,7 @@ NOT_ADDED = "The passkey was not added: {}."
 STALE = "You signed in more than ten minutes ago. Sign out and in again, then add the passkey."
 
 
-@sign_in_way(
+@sign_in_method(
     NAME,
     "Sign in with a passkey",
     wanted=lambda config: config[PASSKEY_LOGIN],

@@ -14,7 +14,7 @@ from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOG
 from gatepost.serve.password_limits import PasswordLimits
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.store.people import passwords
 from gatepost.store.people.passwords import Password
 from gatepost.store.port import Db
@@ -27,7 +27,7 @@ WRONG = "The name or the password is wrong."
 TOO_MANY = "Too many passwords were tried. Wait a minute, or type `gatepost login` on the machine of the gateway."
 
 
-@sign_in_way(
+@sign_in_method(
     NAME,
     "Sign in",
     wanted=lambda config: config[PASSWORD_LOGIN],

@@ -9,7 +9,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.signin.browser_login import PROXY_WAY
-from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.serve.web.signin.proxy_users import check_settings, find_name, get_identity, is_wanted
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
@@ -23,7 +23,7 @@ def make_label(request: Request, config: Config) -> str | None:
     return f"Continue as {name}" if name else None
 
 
-@sign_in_way(PROXY_WAY, "Continue", wanted=is_wanted, offer=make_label, script="signin_proxy_header.js", order=5)
+@sign_in_method(PROXY_WAY, "Continue", wanted=is_wanted, offer=make_label, script="signin_proxy_header.js", order=5)
 class ProxyHeaderSignIn:
     def __init__(self, deps: SignInDeps) -> None:
         check_settings(deps.config)

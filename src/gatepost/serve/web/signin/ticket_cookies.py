@@ -8,23 +8,23 @@ from starlette.responses import Response
 
 from gatepost.core.clock import Clock
 from gatepost.serve.web.signin.browser_login import BrowserLogins
-from gatepost.serve.web.signin.tickets import LASTS, SignInTicket, TicketOffice, TicketPurpose
+from gatepost.serve.web.signin.tickets import LASTS, SignInTicket, SignInTickets, TicketPurpose
 
 
 class TicketCookies:
     """`comes_back`: the second step is led to by another site. A browser sends the cookie along then, too."""
 
-    def __init__(self, browsers: BrowserLogins, clock: Clock, office: TicketOffice, comes_back: bool = False) -> None:
-        self._browsers, self._clock, self._office = browsers, clock, office
+    def __init__(self, browsers: BrowserLogins, clock: Clock, tickets: SignInTickets, comes_back: bool = False) -> None:
+        self._browsers, self._clock, self._tickets = browsers, clock, tickets
         self._comes_back = comes_back
 
     async def set(self, request: Request, answer: Response, purpose: TicketPurpose, values: Mapping[str, str]) -> None:
-        ticket = await self._office.issue(purpose, values, self._clock.now())
+        ticket = await self._tickets.issue(purpose, values, self._clock.now())
         same_site: Literal["lax", "strict"] = "lax" if self._comes_back else "strict"
         self._browsers.set_cookie(request, answer, ticket, LASTS, suffix=purpose, same_site=same_site)
 
     async def find(self, request: Request, purpose: TicketPurpose) -> SignInTicket | None:
-        return await self._office.read(purpose, self._browsers.get_cookie(request, purpose), self._clock.now())
+        return await self._tickets.read(purpose, self._browsers.get_cookie(request, purpose), self._clock.now())
 
     def clear(self, request: Request, answer: Response, purpose: TicketPurpose) -> None:
         self._browsers.clear_cookie(request, answer, purpose)

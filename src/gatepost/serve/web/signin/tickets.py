@@ -41,7 +41,7 @@ class SignInTicket(Struct, frozen=True):
     values: Mapping[str, str]
 
 
-class TicketOffice:
+class SignInTickets:
     def __init__(self, keys: WebKeys, store: Store) -> None:
         self._keys, self._store = keys, store
 

@@ -22,7 +22,7 @@ from gatepost.serve.control.arguments.agents.session_control import (
 )
 from gatepost.serve.control.arguments.agents.sessions import StopResult
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.serve.control.session_rights import SessionStanding, find_session
+from gatepost.serve.control.session_rights import SessionAccess, find_session
 from gatepost.serve.control.session_timeline import read_timeline
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
@@ -43,8 +43,8 @@ async def show(deps: OperationDeps, args: ShowSessionArgs) -> SessionDetails:
 
 
 def read_details(db: Db, args: ShowSessionArgs, caller: str) -> SessionDetails:
-    standing = find_session(db, args.id, caller, args)
-    session, line = standing.session, read_timeline(db, standing.session, args.before, args.limit)
+    access = find_session(db, args.id, caller, args)
+    session, line = access.session, read_timeline(db, access.session, args.before, args.limit)
     group, turn = groups.get(db, session.folder), turns.find_open(db, session.id)
     return SessionDetails(
         id=session.id,
@@ -65,7 +65,7 @@ def read_details(db: Db, args: ShowSessionArgs, caller: str) -> SessionDetails:
         closed_at=session.closed_at,
         parent=session.parent,
         managed=bool(session.agent),
-        speaks=standing.rights is not None,
+        speaks=access.rights is not None,
         older=line.older,
         events=line.events,
     )
@@ -79,8 +79,8 @@ async def send(deps: OperationDeps, args: SendToSessionArgs) -> SentToSession:
     now = deps.clock.now()
 
     def add(db: Db) -> tuple[Session, int]:
-        standing = find_session(db, args.id, deps.caller, args)
-        return standing.session, _add_message(db, standing, deps.caller, text, now)
+        access = find_session(db, args.id, deps.caller, args)
+        return access.session, _add_message(db, access, deps.caller, text, now)
 
     session, message_id = await deps.write(add)
     deps.events.session(session.id)
@@ -88,9 +88,9 @@ async def send(deps: OperationDeps, args: SendToSessionArgs) -> SentToSession:
     return SentToSession(session.id, message_id)
 
 
-def _add_message(db: Db, standing: SessionStanding, caller: str, text: str, now: int) -> int:
+def _add_message(db: Db, access: SessionAccess, caller: str, text: str, now: int) -> int:
     """Return what somebody says, for the agent. People in the room see the answer alone."""
-    session, rights = standing.session, _check_speaker(standing, caller)
+    session, rights = access.session, _check_speaker(access, caller)
     if why := inbox.check_room(db, session.id, rights, len(text), MOST_WAITING, LARGEST_WAITING):
         raise Refused(caller, "write", session.id, f"{why}; wait until the agent has answered some")
     if reservations.find_spent_budget(db, session.folder, identities.get_person(db, caller), now) is not None:
@@ -115,11 +115,11 @@ def _add_message(db: Db, standing: SessionStanding, caller: str, text: str, now:
     return message_id
 
 
-def _check_speaker(standing: SessionStanding, caller: str) -> Rights:
+def _check_speaker(access: SessionAccess, caller: str) -> Rights:
     """Words to an agent carry the rights of who says them: whoever is nobody there has none to give."""
-    if standing.rights is None:
-        raise Refused(caller, "write", standing.session.id, "owners and admins of its agent speak there")
-    return standing.rights
+    if access.rights is None:
+        raise Refused(caller, "write", access.session.id, "owners and admins of its agent speak there")
+    return access.rights
 
 
 @operation

@@ -265,11 +265,11 @@ async def cancel(deps: OperationDeps, args: CancelTaskArgs) -> TaskView:
 
 @operation
 async def run_now(deps: OperationDeps, args: RunTaskArgs) -> RunningTask:
-    rules, now, reach = read_rules(deps.config), deps.clock.now(), deps.extra["reach"]
+    rules, now, channels = read_rules(deps.config), deps.clock.now(), deps.extra["channel_instances"]
 
     def run(db: Db) -> FiredRooms:
         _check_not_cancelled(db, args.id)
-        return task_changes.run_task(db, reach, args.id, rules, now, "task")
+        return task_changes.run_task(db, channels, args.id, rules, now, "task")
 
     fired = await deps.write(run)
     for session_id in fired.sessions:

@@ -78,13 +78,13 @@ def _make_view(scope: BudgetScope, found: list[BudgetStatus]) -> BudgetView:
     return BudgetView(scope.kind, scope.name, amounts.get(Period.DAY), amounts.get(Period.MONTH))
 
 
-def _make_amounts(standing: BudgetStatus) -> BudgetAmounts:
+def _make_amounts(status: BudgetStatus) -> BudgetAmounts:
     return BudgetAmounts(
-        limit_usd=to_usd_number(standing.limit),
-        spent_usd=to_usd_number(standing.spent),
-        reserved_usd=to_usd_number(standing.reserved),
-        left_usd=to_usd_number(standing.left),
-        ends_at=standing.ends_at,
+        limit_usd=to_usd_number(status.limit),
+        spent_usd=to_usd_number(status.spent),
+        reserved_usd=to_usd_number(status.reserved),
+        left_usd=to_usd_number(status.left),
+        ends_at=status.ends_at,
     )
 
 

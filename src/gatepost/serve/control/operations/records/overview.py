@@ -118,25 +118,25 @@ def read_overview(
     db: Db, caller: str, args: ShowOverviewArgs, now: int, awake: list[AwakeSandbox], usual: ProviderDefaults
 ) -> GatewayOverview:
     """On one snapshot: what all groups have open, then the rest of those that are shown."""
-    sees = _Sight(db, caller)
+    rights = _CallerRights(db, caller)
     halted = switches.get(db, switches.PANIC)
-    groups = [each for each in read_groups(db, now) if sees.may_see(each.folder)]
+    groups = [each for each in read_groups(db, now) if rights.may_see(each.folder)]
     work = read_open_work(db, now)
-    facts = [each for each in list_facts(groups, work, awake, usual) if sees.may_see(each.folder)]
+    facts = [each for each in list_facts(groups, work, awake, usual) if rights.may_see(each.folder)]
     every = sort_agents(facts, halted=halted is not None)
     chosen = [each for each in every if _is_chosen(each, args)]
     return GatewayOverview(
-        extent=_find_extent(sees, bool(groups)),
+        extent=_find_extent(rights, bool(groups)),
         panic=PanicState(halted.since, halted.reason) if halted is not None else None,
         findings=[],
         counts={str(name): count for name, count in count_standings(every).items()},
         total=len(chosen),
-        homeless=_count_homeless(work) if sees.may_see(ROOT_FOLDER) else 0,
-        agents=_read_details(db, chosen[args.start : args.start + args.limit], sees, now),
+        homeless=_count_homeless(work) if rights.may_see(ROOT_FOLDER) else 0,
+        agents=_read_details(db, chosen[args.start : args.start + args.limit], rights, now),
     )
 
 
-class _Sight:
+class _CallerRights:
     """The rights of the caller to see and do; each answer is kept."""
 
     def __init__(self, db: Db, caller: str) -> None:
@@ -154,8 +154,8 @@ class _Sight:
         return self._rights is None or may_run(self._rights, info, folder)
 
 
-def _find_extent(sees: _Sight, has_groups: bool) -> OverviewExtent:
-    if sees.may_see(ROOT_FOLDER):
+def _find_extent(rights: _CallerRights, has_groups: bool) -> OverviewExtent:
+    if rights.may_see(ROOT_FOLDER):
         return OverviewExtent.ALL
     return OverviewExtent.SOME if has_groups else OverviewExtent.NOTHING
 
@@ -174,7 +174,7 @@ def _count_homeless(work: OpenWork) -> int:
     return sum(each.count for each in work.requests if not each.folder)
 
 
-def _read_details(db: Db, shown: list[StandingAgent], sees: _Sight, now: int) -> list[AgentOverview]:
+def _read_details(db: Db, shown: list[StandingAgent], rights: _CallerRights, now: int) -> list[AgentOverview]:
     last = overview.list_last_messages(db, [each.facts.session_id for each in shown if each.facts.session_id])
     asked = overview.list_asked(db, [each.facts.request_id for each in shown if each.facts.request_id])
     managed = [each.facts.agent_id for each in shown if each.facts.agent_id]
@@ -185,8 +185,8 @@ def _read_details(db: Db, shown: list[StandingAgent], sees: _Sight, now: int) ->
             last.get(each.facts.session_id),
             asked.get(each.facts.request_id),
             costs.get(each.facts.agent_id, each.facts.spent),
-            make_step(find_step(each.facts, each.standing, now), sees.may_run),
-            list(list_waits(each.facts, asked.get(each.facts.request_id), sees.may_see)),
+            make_step(find_step(each.facts, each.standing, now), rights.may_run),
+            list(list_waits(each.facts, asked.get(each.facts.request_id), rights.may_see)),
         )
         for each in shown
     ]

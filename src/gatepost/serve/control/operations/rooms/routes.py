@@ -207,7 +207,7 @@ def _get_first_policy(db: Db, instance: str) -> RoomPolicy:
 
 
 def _describe_sender(db: Db, sender: str) -> RouteTestSender:
-    roles = sender_rights.read_standing(db, sender).roles
+    roles = sender_rights.read_access(db, sender).roles
     person = identities.get_person(db, sender)
     return RouteTestSender(sender, person, roles.known, is_untrusted(sender))
 

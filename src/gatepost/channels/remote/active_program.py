@@ -16,7 +16,7 @@ class ProgramReplaced(Refused):
         self.old, self.new = old, new
 
 
-class ProgramSeat:
+class ActiveProgram:
     def __init__(self, now: Callable[[], float], on_replaced: Callable[[str], None]) -> None:
         self._now, self._on_replaced = now, on_replaced
         self._replaced: OrderedDict[str, None] = OrderedDict()
@@ -26,7 +26,7 @@ class ProgramSeat:
         self.called_at: float | None = None
 
     def enter(self, program: str) -> None:
-        """A call of this program. An unknown one takes the seat."""
+        """A call of this program. An unknown one takes its place."""
         self.check(program)
         old, self.program, self.called_at = self.program, program, self._now()
         if old and old != program:

@@ -8,7 +8,7 @@ from gatepost.core.registry import load_areas
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 
 
-class OperationDesk:
+class OperationHarness:
     def __init__(self, gateway: Gateway) -> None:
         load_areas("gatepost.serve.control.operations")
         self.gateway = gateway

@@ -49,7 +49,7 @@ LONGEST_TOKEN = 200
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # somebody stands between, and is not who asks
 
 
-class MachineDeps(Struct, frozen=True, kw_only=True):
+class ApiRouteDeps(Struct, frozen=True, kw_only=True):
     """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops.
     `find_unready`: why nobody should be sent to this gateway now, though it may serve again; '': it serves.
     `pace`: holds whoever shows no token for an operation."""
@@ -65,8 +65,8 @@ class MachineDeps(Struct, frozen=True, kw_only=True):
     operations: Registry[Operation] = OPERATIONS
 
 
-class Machines:
-    def __init__(self, deps: MachineDeps) -> None:
+class ApiRoutes:
+    def __init__(self, deps: ApiRouteDeps) -> None:
         self._deps = deps
         self._ready, self._until = False, 0.0
         self._document = b""
