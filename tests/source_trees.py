@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, overload
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, DOUBLES = ROOT / "src", ROOT / "testing"  # of the gateway, and of what plays the rest of the world in tests
 N = TypeVar("N", bound=ast.AST)
+M = TypeVar("M", bound=ast.AST)
+L = TypeVar("L", bound=ast.AST)
+K = TypeVar("K", bound=ast.AST)
 
 
 class SourceFile(NamedTuple):
@@ -65,8 +68,18 @@ def _group_nodes(tree: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
     return dict(found)
 
 
-def find_nodes(tree: ast.AST, *types: type[N]) -> Iterator[N]:
+@overload
+def find_nodes(tree: ast.AST, first: type[N], /) -> Iterator[N]: ...
+@overload
+def find_nodes(tree: ast.AST, first: type[N], second: type[M], /) -> Iterator[N | M]: ...
+@overload
+def find_nodes(tree: ast.AST, first: type[N], second: type[M], third: type[L], /) -> Iterator[N | M | L]: ...
+@overload
+def find_nodes(
+    tree: ast.AST, first: type[N], second: type[M], third: type[L], fourth: type[K], /
+) -> Iterator[N | M | L | K]: ...
+def find_nodes(tree: ast.AST, *types: type[ast.AST]) -> Iterator[ast.AST]:
     """Yield what `ast.walk` gives of these types, one type after the other."""
     groups = _group_nodes(tree)
     for each in types:
-        yield from groups.get(each, ())  # type: ignore[misc]
+        yield from groups.get(each, ())

@@ -145,7 +145,7 @@ async def test_a_message_that_messages_cannot_deliver_is_refused_in_its_words(pl
         await channel.send("imessage:iMessage;-;nobody@example.org", Outbound(key="k", text="x"))
     with pytest.raises(Refused, match="A 'message' is required"):
         await channel.send(platform.get_address("team"), Outbound(key="k", text=""))
-    await channel.close()
+    await channel.close()  # type: ignore[attr-defined]
 
 
 async def test_a_message_that_is_under_way_already_is_uncertain(platform: BlueBubblesPlatform) -> None:
@@ -154,4 +154,4 @@ async def test_a_message_that_is_under_way_already_is_uncertain(platform: BlueBu
     with pytest.raises(Unavailable) as raised:
         await channel.send(platform.get_address("team"), Outbound(key="k", text="x"))
     assert raised.value.uncertain
-    await channel.close()
+    await channel.close()  # type: ignore[attr-defined]

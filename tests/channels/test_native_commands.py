@@ -131,7 +131,7 @@ async def test_discord_gets_its_menu_and_what_people_pick_there_arrives_as_a_com
             platform.give_command("remote-control", room="direct:bea", sender="bea")
             await received.wait_for(2)
             await platform.until(lambda: len(platform.receipts) == 2)
-        await channel.close()
+        await channel.close()  # type: ignore[attr-defined]
         first, second = sorted(received.events, key=lambda each: each.direct)
         assert count(platform, f"/applications/{platform.bot['id']}/commands") == 1
 

@@ -34,7 +34,7 @@ from gatepost.core.settings import Config, Setting
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.messages.inbound import MessageKind, Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.serve.control.operations.rooms.channels import render_after
+from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost_testing.platforms.webhook import WebhookPlatform
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
@@ -323,4 +323,4 @@ async def test_a_post_that_the_program_still_works_on_is_uncertain() -> None:
         with pytest.raises(Refused, match="another post"):
             await channel.send("webhook:office", Outbound(key="k", text="y"))
         assert platform.texts() == ["x"]
-        await channel.close()
+        await channel.close()  # type: ignore[attr-defined]

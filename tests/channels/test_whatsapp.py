@@ -338,8 +338,8 @@ async def test_a_busy_platform_is_tried_again(
     platform.fault(fault)
     with pytest.raises(kind) as caught:
         await channel.send(ann, Outbound(key="k", text="x"))
-    assert caught.value.uncertain == uncertain
-    assert caught.value.retry_after == (0.2 if fault is PlatformFault.RATE_LIMIT else None)
+    assert caught.value.uncertain == uncertain  # type: ignore[attr-defined]
+    assert caught.value.retry_after == (0.2 if fault is PlatformFault.RATE_LIMIT else None)  # type: ignore[attr-defined]
     await channel.send(ann, Outbound(key="k", text="x"))
     assert platform.texts() == ["x"]
 

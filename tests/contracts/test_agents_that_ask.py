@@ -127,7 +127,7 @@ async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
     shell, argument = agent.shell
     make = {"call": shell, "with": {argument: "touch /workspace/agent/made", "description": "Makes it"}}
     if name == "codex":
-        del make["with"]["description"]
+        del make["with"]["description"]  # type: ignore[attr-defined]
     script = {
         "tools": True,
         "turns": [

@@ -166,8 +166,8 @@ def test_stranger_07_the_same_event_is_written_a_few_times_and_then_counted(home
 
 def test_a_count_is_written_with_the_next_line_after_its_window(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = [1000.0]
-    monkeypatch.setattr(logging.time, "time", lambda: moment[0])
-    monkeypatch.setattr(logging.time, "time_ns", lambda: int(moment[0] * 1e9))
+    monkeypatch.setattr(logging.time, "time", lambda: moment[0])  # type: ignore[attr-defined]
+    monkeypatch.setattr(logging.time, "time_ns", lambda: int(moment[0] * 1e9))  # type: ignore[attr-defined]
     log.configure(home, Config(), Screen())
     for _ in range(log.FIRST + 3):
         log.get("a").warning("again")

@@ -168,7 +168,7 @@ async def test_a_no_is_told_once_and_remembered_for_a_day(asking: Any) -> None:
     (said,) = await asking.store.read(told, asking.session_id)
     assert said["state"] == "denied"
     target, caller = EgressTarget("files.example.com", 443), Caller(FOLDER, asking.session_id)
-    question, limits = refused_hosts.HostQuestion(caller, target), refused_hosts.read_rules(Config({}))
+    question, limits = refused_hosts.HostQuestion(caller, target), refused_hosts.read_rules(Config({}))  # type: ignore[attr-defined]
     now = SystemClock().now()
     again = await asking.store.write(refused_hosts.ask_about_host, CHANNELS, limits, question, now)
     assert again.said == refused_hosts.NOT_AGAIN and await pending(asking) == []

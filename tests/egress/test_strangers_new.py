@@ -363,7 +363,7 @@ def test_stranger_new_the_tokens_of_tools_are_computed_and_not_counted_up(
 ) -> None:
     tools = tuple(tool_costs.DeclaredTool("x", tool_costs.ToolCost(declared=7, tokens=most), each) for each in uses)
     read = prompt + tool_costs.ANY_TOOL + 7 * len(uses)
-    window = max(read, tool_costs.WINDOW)
+    window = max(read, tool_costs.WINDOW)  # type: ignore[attr-defined]
     added = sum(min(read + number * most, window) for number in range(sum(uses) + 1)) - prompt
     assert tool_costs.Surcharge(tools).tokens(prompt) == added
     with counted_steps() as steps:

@@ -11,7 +11,8 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
-from neighbours import ATTACKS, OUTSIDE, House, attacked  # noqa: E402  it lies beside the tests
+from attacker import ATTACKS  # noqa: E402  it lies beside the tests
+from neighbours import OUTSIDE, House, attacked  # noqa: E402  it lies beside the tests
 
 STEP_MS = 50  # on the processor, which a busy machine does not change
 

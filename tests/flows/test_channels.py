@@ -225,7 +225,7 @@ async def test_a_send_that_finds_the_token_revoked_ends_the_channel_and_waits(
         )
         report = await wait_for_channel(gateway, "north", ChannelState.ENDED)
         assert report.reason is EndReason.TOKEN
-        await until(lambda: "no longer accepts" in gateway.store.read_now(read_reason, "k1"))
+        await until(lambda: "no longer accepts" in gateway.store.read_now(read_reason, "k1"))  # type: ignore[attr-defined]
         assert "north" not in gateway.adapters
 
         platform.holds_polls = False
@@ -251,7 +251,7 @@ async def test_what_waits_for_a_channel_that_was_removed_stays_and_says_so(
         await gateway.pump.write(
             "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.channels, new, gateway.clock.now())
         )
-        await until(lambda: "it is not switched on" in gateway.store.read_now(read_reason, "k1"))
+        await until(lambda: "it is not switched on" in gateway.store.read_now(read_reason, "k1"))  # type: ignore[attr-defined]
         assert await gateway.store.read(list_waiting_instances) == [("north", 1)]
 
 

@@ -133,9 +133,9 @@ async def test_stop_in_the_persons_room_ends_the_work_below_and_nothing_comes_ba
         script.turn("deeper").hang().write(gateway.home.group("acme/eng"))
         await channel.say("look it up")
         await until(lambda: sum(each.runner.turn is not None for each in gateway.sessions.awake) == 1)
-        await until(lambda: len(gateway.store.read_now(list_all)) == 2)
-        deepest = gateway.store.read_now(list_all)[1].session_id
-        await until(lambda: gateway.store.read_now(turns.find_open, deepest) is not None)
+        await until(lambda: len(gateway.store.read_now(list_all)) == 2)  # type: ignore[attr-defined]
+        deepest = gateway.store.read_now(list_all)[1].session_id  # type: ignore[attr-defined]
+        await until(lambda: gateway.store.read_now(turns.find_open, deepest) is not None)  # type: ignore[attr-defined]
         await channel.say("/stop")
         await wait_until_settled(gateway)
         await until(lambda: all(each.session.id != deepest for each in gateway.sessions.awake))
@@ -192,9 +192,9 @@ async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path:
         script = ScriptBuilder().turn("learn").call("write_skill", name="greet", content="Say hello.").say("asked")
         script.turn("", kind="system").say("learnt").write(gateway.home.group("acme"))
         await channel.say("learn it")
-        await until(lambda: len(gateway.store.read_now(waiting_requests.list_pending)) == 1)
-        await until(lambda: gateway.store.read_now(count_open_turns) == 0)
-        (request,) = gateway.store.read_now(waiting_requests.list_pending)
+        await until(lambda: len(gateway.store.read_now(waiting_requests.list_pending)) == 1)  # type: ignore[attr-defined]
+        await until(lambda: gateway.store.read_now(count_open_turns) == 0)  # type: ignore[attr-defined]
+        (request,) = gateway.store.read_now(waiting_requests.list_pending)  # type: ignore[attr-defined]
         assert (await gateway.store.read(list_all))[0].state is ErrandState.OPEN
         await gateway.agents.respond(request.id, "operator", allow=True)
         await channel.wait_for(lambda sent: any(each.message.text.startswith("it says") for each in sent))
@@ -221,7 +221,7 @@ async def test_the_conversation_of_an_errand_is_closed_with_its_sandbox_and_can_
         await channel.say("how many?")
         await channel.wait_for(1)
         (errand,) = await gateway.store.read(list_all)
-        await until(lambda: gateway.store.read_now(get_closed_at, errand.session_id) is not None)
+        await until(lambda: gateway.store.read_now(get_closed_at, errand.session_id) is not None)  # type: ignore[attr-defined]
         await until(lambda: all(each.session.id != errand.session_id for each in gateway.sessions.awake))
         await until(lambda: not gateway.home.session(errand.session_id).exists())
         await channel.say(f"read {errand.session_id}")

@@ -85,7 +85,7 @@ async def run(gateway: Gateway, task: Task) -> Firing:
 
 
 def read_runs(gateway: Gateway, task: Task) -> list[firings.Run]:
-    return gateway.store.read_now(_list_runs, task.id)
+    return gateway.store.read_now(_list_runs, task.id)  # type: ignore[attr-defined]
 
 
 def _list_runs(db: Db, task_id: str) -> list[firings.Run]:

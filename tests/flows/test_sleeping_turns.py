@@ -49,7 +49,7 @@ async def wait_until_asleep(gateway: Gateway) -> Turn:
     found: list[Turn] = []
 
     def is_asleep() -> bool:
-        found[:] = [each for each in gateway.store.read_now(turns.list_open) if each.error == sleeping.ASLEEP]
+        found[:] = [each for each in gateway.store.read_now(turns.list_open) if each.error == sleeping.ASLEEP]  # type: ignore[attr-defined]
         return bool(found) and found[0].state is TurnState.INTERRUPTED and not gateway.sessions.awake
 
     await until(is_asleep, "a turn that sleeps")

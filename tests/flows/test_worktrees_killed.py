@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from gatepost.core.home import Home
-from gatepost_testing.daemon import PATIENCE_S, DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.repositories import commit, git
+from gatepost_testing.waiting import PATIENCE_S
 
 from .worktree_desk import needs_bwrap, shop
 

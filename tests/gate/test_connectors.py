@@ -663,7 +663,7 @@ def test_they_are_declared_in_the_file_by_name(tmp_path: Path) -> None:
     assert found["github"].secrets == {"GITHUB_TOKEN": "GITHUB_TOKEN", "A": "B"}
     assert (found["github"].tier, found["files"].tier, found["files"].timeout_s) == ("world", "root", 30)
     given = '{"x": {"command": ["y"]}}'
-    assert set(load(tmp_path, {"GATEPOST_CONNECTORS": given})[CONNECTORS]) == {"x"}
+    assert set(load(tmp_path, {"GATEPOST_CONNECTORS": given})[CONNECTORS]) == {"x"}  # type: ignore[index]
     assert Config()[CONNECTORS] == {}
 
 

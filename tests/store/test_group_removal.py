@@ -1,8 +1,9 @@
 """A group that is removed leaves no right to a later one of the same name; what limited it stays."""
 
+from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.store.money import budgets
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, Period
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db

@@ -197,7 +197,7 @@ def test_a_near_of_too_many_ways_is_refused_alike(engines: Engines, query: str) 
 
 
 def test_a_mark_is_no_word_of_the_text(engines: Engines) -> None:
-    mark = search.make_mark("r", "fake", "fake:room/1")
+    mark = search.make_mark("r", "fake", "fake:room/1")  # type: ignore[attr-defined]
     assert check_equal(engines, mark) == [] and check_equal(engines, f"{mark[:4]}*") == []
 
 

@@ -122,9 +122,9 @@ def list_platforms() -> list[type[EmulatedPlatform]]:
         for _, each in inspect.getmembers(module, inspect.isclass):
             known = issubclass(each, EmulatedPlatform) and getattr(each, "kind", "") in CHANNELS
             if known and not inspect.signature(each).parameters and not inspect.isabstract(each):
-                if info.name == each.kind and each.__module__ == module.__name__:  # before a real server of its kind
-                    found[each.kind] = each
-                found.setdefault(each.kind, each)
+                if info.name == each.kind and each.__module__ == module.__name__:  # type: ignore[attr-defined]  # before a real server of its kind
+                    found[each.kind] = each  # type: ignore[attr-defined]
+                found.setdefault(each.kind, each)  # type: ignore[attr-defined]
     return [found[kind] for kind in sorted(found) if kind != "matrix"]
 
 

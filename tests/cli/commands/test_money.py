@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 def spend(home: Home, micro: int, **facts: str) -> None:
     connection, now = connect(home.store), SystemClock().now()
-    facts: dict[str, Any] = {"folder": "home", "model": "openai:gpt-5", "user": "telegram:user/9", **facts}
+    facts: dict[str, Any] = {"folder": "home", "model": "openai:gpt-5", "user": "telegram:user/9", **facts}  # type: ignore[no-redef]
     costs.add_external(
         SqliteDb(connection), NewCost(key=str(now), at=now, micro=micro, usage=TokenCounts(7, 8), **facts), now
     )

@@ -20,7 +20,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(os.fstat(fd).st_size)
         real(fd)
 
-    monkeypatch.setattr(synced_write.os, "fdatasync", fdatasync)
+    monkeypatch.setattr(synced_write.os, "fdatasync", fdatasync)  # type: ignore[attr-defined]
     return sizes
 
 

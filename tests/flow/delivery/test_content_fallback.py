@@ -6,14 +6,8 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
-from gatepost.flow.delivery.content_fallback import (
-    SMALLEST_FENCED,
-    check_supported,
-    degrade,
-    split_text,
-    strip_markdown,
-)
-from gatepost.flow.delivery.plain_text import MarkdownScanner
+from gatepost.flow.delivery.content_fallback import SMALLEST_FENCED, check_supported, degrade, split_text
+from gatepost.flow.delivery.plain_text import MarkdownScanner, strip_markdown
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
 from gatepost.messages.text_size import TextUnit, measure
 

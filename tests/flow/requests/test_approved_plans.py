@@ -11,8 +11,9 @@ from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.decide import Decision, decide
 from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestOptions, record_request
 from gatepost.mailbox import runner_frames
+from gatepost.messages.inbound import Direction
 from gatepost.store.messages import inbox, messages, outbox
-from gatepost.store.messages.messages import Direction, NewMessage
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.flow.sessions.ending import MOST_SPARED, Ending, Retry
+from gatepost.flow.sessions.ending import Ending, Retry
+from gatepost.store.sessions.turn_failures import MOST_SPARED
 from gatepost.store.sessions.turns import Turn
 
 

@@ -11,7 +11,8 @@ import apsw
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox.sandbox_plan import RUN, WORKSPACE
+from gatepost.flow.sessions.sandbox.extra_mounts import WORKSPACE
+from gatepost.flow.sessions.sandbox.sandbox_plan import RUN
 from gatepost.mailbox import runner_frames
 from gatepost.sandboxes.contract import SandboxKind, SandboxPlan
 from gatepost_testing.channel import FakeChannel

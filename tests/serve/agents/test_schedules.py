@@ -43,7 +43,7 @@ async def test_a_schedule_wakes_its_agent_which_answers_as_to_a_prompt(desk: Man
     made = (await desk("create_schedule", agentId="Watcher", prompt="look again", at="in 1 second"))["schedule"]
     assert (made["agentId"], made["status"]) == (agent, "active")
 
-    await until(lambda: desk.gateway.store.read_now(has_run, made["id"]), "a run that has ended")
+    await until(lambda: desk.gateway.store.read_now(has_run, made["id"]), "a run that has ended")  # type: ignore[attr-defined]
     await wait_until_settled(desk.gateway)
     found = await desk("inspect_schedule", id=made["id"])
     assert found["schedule"]["status"] == "completed"

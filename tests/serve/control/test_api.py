@@ -231,12 +231,12 @@ async def test_a_stream_tells_replies_and_resumes_at_its_cursor(api: Running) ->
     await api.ask("post", "/v1/chat", {"text": "one"})
     first = api.control.stream("/v1/chat/stream?after=0")
     cursor = await asyncio.to_thread(until, first, "You said: one")
-    first.close()
+    first.close()  # type: ignore[attr-defined]
     await api.ask("post", "/v1/chat", {"text": "two"})
     second = api.control.stream(f"/v1/chat/stream?after={cursor}")
 
     await asyncio.to_thread(until, second, "You said: two")
-    second.close()
+    second.close()  # type: ignore[attr-defined]
 
 
 async def test_a_stream_tells_what_is_being_written_to_those_who_want_it(api: Running) -> None:

@@ -92,7 +92,7 @@ async def test_the_checks_run_in_another_thread_and_once_in_half_a_minute(
         threads.append(threading.get_ident())
         return Usage(1, 1, 50 * 1024**2)
 
-    monkeypatch.setattr(machine_checks.shutil, "disk_usage", measure)
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", measure)  # type: ignore[attr-defined]
     for _ in range(3):
         [found] = await find(health, "disk")
         assert found.level == "fail"
@@ -150,7 +150,7 @@ async def test_a_check_that_cannot_run_says_so_and_hides_no_other(
     def fail(place: Any) -> Any:
         raise OSError("stale file handle")
 
-    monkeypatch.setattr(machine_checks.shutil, "disk_usage", fail)
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", fail)  # type: ignore[attr-defined]
     (home.path / "gatepost.toml").write_text("listen = [")
     [found] = await find(health, "disk")
     assert "stale file handle" in found.text

@@ -103,7 +103,7 @@ async def test_a_mistake_of_ours_costs_one_page_and_not_the_loop(
     monkeypatch.setattr(trace_export, "PAGE_STEPS", 1)
     write_cursor(home.path / "telemetry.cursor", 0)
     broken = [await store.write(add_message, number, "sent") for number in range(3)][1]
-    make = trace_export.make_trace
+    make = trace_export.make_trace  # type: ignore[attr-defined]
 
     def fail_once(facts: TraceFacts) -> list[TraceSpan]:
         if facts.message.id == broken:

@@ -8,10 +8,10 @@ from msgspec import to_builtins
 
 from gatepost.core.clock import HOUR
 from gatepost.flow.requests.decide import NOT_YOURS
-from gatepost.messages.card import Card, CardButton, CardField, render_text
+from gatepost.messages.card import LONGEST_VALUE, MOST_FIELDS, Card, CardButton, CardField, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Op
-from gatepost.serve.room_events import LONGEST_VALUE, MOST_FIELDS, parse_card
+from gatepost.serve.room_events import parse_card
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.messages import messages as ledger
 from gatepost.store.messages import outbox

@@ -378,7 +378,7 @@ async def test_bytes_of_strangers_are_read_at_one_pace_and_those_of_a_proved_sen
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)
+    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)  # type: ignore[attr-defined]
     async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
         for _ in range(20):
             await client.post("/phone", content=b"x" * FIRST_BYTES, headers={"x-sign": "wrong"})
@@ -400,7 +400,7 @@ async def test_whoever_fails_without_an_address_of_their_own_is_answered_ever_sl
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)
+    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)  # type: ignore[attr-defined]
     async with (
         serving(ChannelHooks({"phone": hooked}, Config({}))) as base,
         httpx2.AsyncClient(base_url=base) as client,

@@ -192,7 +192,7 @@ async def test_a_very_long_message_is_folded_until_somebody_wants_all_of_it(site
     await write(page, "\n".join(f"line {number}" for number in range(100)))
     await expect(reply(page, "line 99")).to_be_visible()
     folded = page.locator(".message.mine .body.folded")
-    assert (await folded.bounding_box() or {})["height"] < 320
+    assert (await folded.bounding_box() or {})["height"] < 320  # type: ignore[index]
     await folded.scroll_into_view_if_needed()
     await take_picture(page, "web-folded")
 

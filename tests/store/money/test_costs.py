@@ -17,7 +17,7 @@ NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
 
 
 def add(db: Db, key: str, micro: int, at: int = NOON, **facts: str) -> bool:
-    facts: dict[str, Any] = {"folder": "acme", "model": "m", "user": "u", **facts}
+    facts: dict[str, Any] = {"folder": "acme", "model": "m", "user": "u", **facts}  # type: ignore[no-redef]
     return costs.add_external(db, NewCost(key=key, at=at, micro=micro, usage=TokenCounts(1, 2), **facts), NOON)
 
 

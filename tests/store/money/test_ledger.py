@@ -212,8 +212,8 @@ def test_the_fact_of_a_message_is_kept_once_and_its_event_apart(desk: Desk) -> N
         text="hello",
         at=desk.now,
     )
-    edited = messages.NewMessage(**{**{name: getattr(new, name) for name in new.__slots__}, "event": "edit:1"})
-    elsewhere = messages.NewMessage(**{**{name: getattr(new, name) for name in new.__slots__}, "instance": "second"})
+    edited = messages.NewMessage(**{**{name: getattr(new, name) for name in new.__slots__}, "event": "edit:1"})  # type: ignore[attr-defined]
+    elsewhere = messages.NewMessage(**{**{name: getattr(new, name) for name in new.__slots__}, "instance": "second"})  # type: ignore[attr-defined]
 
     assert messages.accept(desk.db, new, desk.now) is not None
     assert messages.accept(desk.db, new, desk.now) is None

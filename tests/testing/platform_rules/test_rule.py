@@ -125,7 +125,7 @@ def list_refusals_outside_rules(tree: ast.AST, names: set[str]) -> Iterator[str]
             yield from (f"line {each.lineno}: {word}" for word in words if word not in names)
         elif isinstance(each, ast.Dict):
             pairs = [pair for pair in zip(each.keys, each.values, strict=True) if isinstance(pair[1], ast.Constant)]
-            words = [value.value for key, value in pairs if isinstance(key, ast.Constant) and key.value in ERROR_KEYS]
+            words = [value.value for key, value in pairs if isinstance(key, ast.Constant) and key.value in ERROR_KEYS]  # type: ignore[attr-defined]
             yield from (f"line {each.lineno}: {word}" for word in words if isinstance(word, str) and word)
 
 

@@ -169,7 +169,7 @@ def test_a_chain_that_was_written_anew_shows_by_a_head_that_was_kept(run: Run, h
     rows = with_sql(home, "SELECT at, actor, action, verdict FROM audit ORDER BY seq")
     with_sql(home, "DELETE FROM audit")
     connection = connect(home.store)
-    audit.append(SqliteDb(connection), *(audit.AuditRecord(*row, {"false": True}) for row in rows))
+    audit.append(SqliteDb(connection), *(audit.AuditRecord(*row, {"false": True}) for row in rows))  # type: ignore[call-arg]
     connection.close()
 
     assert run("audit", "verify").code == 0

@@ -58,7 +58,7 @@ def get_value(home: Home, name: str) -> str:
         assert row is not None
         ring = Keyring(home).read()
         assert ring is not None
-        return ring.open(secrets.SealedValue(*row[1:]), (row[0], name)).decode()
+        return ring.open(secrets.SealedValue(*row[1:]), (row[0], name)).decode()  # type: ignore[attr-defined]
 
     return read_snapshot(home.store, read)
 

@@ -10,10 +10,10 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules
 from gatepost.flow.requests.decide import expire
+from gatepost.flow.requests.provider_answers import NOT_PERMITTED
 from gatepost.flow.sessions.runner import permissions
 from gatepost.flow.sessions.runner.permissions import (
     MOST_WAITING,
-    NOT_PERMITTED,
     ChatAsking,
     RequestOptions,
     digest_of,

@@ -188,7 +188,7 @@ async def test_a_command_that_is_not_there_exits_as_a_shell_would(home: Home) ->
 @pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
 def test_the_hosts_root_is_no_choice_for_agents() -> None:
     with pytest.raises(SetupError, match=r"sandbox\.uid"):
-        sandbox_plan.sandbox_uid(Config({"sandbox.uid": 0}))
+        sandbox_plan.sandbox_uid(Config({"sandbox.uid": 0}))  # type: ignore[attr-defined]
 
 
 class Walled:

@@ -7,8 +7,8 @@ import pytest
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
+from gatepost.serve.control.arguments.people.tokens import TokenView
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.operations.people.tokens import TokenView
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.result_links import list_shown_once
 from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
