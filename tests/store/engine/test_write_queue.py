@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -69,3 +70,9 @@ def test_what_is_put_back_presses_as_before(loop: asyncio.AbstractEventLoop, mon
     queue.put(unit(loop, "c", patient=True))
 
     assert queue.pop(1) == written[1:]
+
+
+def test_a_unit_is_named_by_the_function_within_and_not_by_what_it_was_given(loop: asyncio.AbstractEventLoop) -> None:
+    bound = partial(partial(unit, loop), lane="secret")
+    made = WriteUnit(bound, (), False, "", loop, loop.create_future())
+    assert made.name == f"{__name__}.unit"

@@ -38,7 +38,7 @@ class WriteUnit(Struct, eq=False):
     def name(self) -> str:
         """The name of the function, or of what it wraps."""
         fn: Any = self.fn
-        while (inner := getattr(fn, "__wrapped__", None)) is not None:
+        while (inner := getattr(fn, "__wrapped__", None) or getattr(fn, "func", None)) is not None:
             fn = inner
         return f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', repr(fn))}"
 
