@@ -23,9 +23,10 @@ from cryptography.x509.oid import NameOID
 from gatepost.cli.agent_command import choose_command
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
+from gatepost.core.record_changes import parse_texts
 from gatepost.serve.control.agent_registry import LARGEST, LONGEST, find_command
+from gatepost.serve.control.arguments.rooms.groups import GroupChange
 from gatepost.serve.control.connectable_agents import get_agent
-from gatepost.serve.control.operations.rooms.groups import parse_value
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
@@ -119,7 +120,8 @@ def test_what_is_agreed_to_becomes_options_of_the_group(home: Home, monkeypatch:
         monkeypatch.setattr(sys, "stdin", Terminal(answer))
         return choose_command(home, get_agent(home, "acp"), GROUP, "", "plum", said, ask=True)
 
-    options = dict(parse_value(home, f"options.{name}", raw) for name, raw in choose("y\n").items())
+    texts = {f"options.{name}": raw for name, raw in choose("y\n").items()}
+    options = parse_texts(GroupChange, texts, "group")["options"]
     assert options == {"command": "npx --yes @fruit/plum@1.2.3 --acp", "env": {"PLUM_MODE": "ripe fruit"}}
     for no in ("n\n", "\n"):
         with pytest.raises(Invalid, match="nothing was changed"):
