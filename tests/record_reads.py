@@ -270,7 +270,8 @@ class _ScopeVisitor(ast.NodeVisitor):
             self.visit(node.func)
         for each in node.args[:1]:
             self.visit(each)
-        inner = self._enter(self._get_row(given))
+        shown = self._find_object(node.args[0]) if name in SHOWING else None
+        inner = self._enter(shown if _is_record(shown) else self._get_row(given))
         for rest in (*node.args[1:], *(each.value for each in node.keywords)):
             inner.visit(rest)
 
@@ -283,8 +284,14 @@ class _ScopeVisitor(ast.NodeVisitor):
         """What a record says itself how to show."""
         record = self._find_object(node.args[0])
         details = _get_called(node) == "print_details" or any(each.arg == "details" for each in node.keywords)
+        without = {
+            each.value
+            for keyword in node.keywords
+            if keyword.arg == "without"
+            for each in find_nodes(keyword.value, ast.Constant)
+        }
         for name, view in list_views(record).items() if _is_record(record) else ():
-            if details or not view.details:
+            if name not in without and (details or not view.details):
                 self._finder.reads.typed.add((record, name))
 
     def _add_name(self, name: str, kind: Any) -> None:

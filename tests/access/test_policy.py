@@ -231,8 +231,8 @@ def test_who_only_claims_a_name_is_denied_what_it_is_denied_and_given_nothing(pr
     eve = make_untrusted("mail:user/eve")
     tool = AccessRequest("send", Tier.AGENT, "acme/eng", claims={"user": eve}, also=(eve,))
     scarce = replace(tool, tool="schedule_task", tier=Tier.WORLD)
-    denies = AclRow(1, principal, "mcp:send", effect=AclEffect.DENY, predicate=predicate)
-    allows = AclRow(2, principal, "mcp:schedule_task", predicate=predicate)
+    denies = AclRow(id=1, principal=principal, action="mcp:send", effect=AclEffect.DENY, predicate=predicate)
+    allows = AclRow(id=2, principal=principal, action="mcp:schedule_task", predicate=predicate)
 
     assert policy("acme/eng").decide(tool)
     assert not policy("acme/eng", rows=(denies,)).decide(tool)
@@ -266,19 +266,31 @@ def test_effects_that_are_presumed_restrict_and_never_allow() -> None:
 
 
 def test_a_row_may_name_a_subject() -> None:
-    denied = AclRow(1, "folder:acme/eng", "mcp:speak", "**", AclEffect.DENY, params="jid=discord:*")
+    denied = AclRow(
+        id=1, principal="folder:acme/eng", action="mcp:speak", scope="**", effect=AclEffect.DENY, params="jid=discord:*"
+    )
     ours = policy("acme/eng", rows=(denied,))
     assert not ours.decide(speaking("discord:1")) and ours.decide(speaking("web:1"))
     assert not ours.decide(speaking(None)) and ours.decide(speaking("discord:1", NO_EFFECTS))
-    given = AclRow(1, "folder:acme/eng/sre", "mcp:speak", "**", AclEffect.ALLOW)
+    given = AclRow(id=1, principal="folder:acme/eng/sre", action="mcp:speak", scope="**", effect=AclEffect.ALLOW)
     deeper = policy("acme/eng/sre", rows=(given,))
     assert deeper.decide(speaking("web:1")) and not deeper.decide(speaking("web:1", ANY_EFFECTS))
 
 
 def test_who_is_denied_a_subject_gives_none_of_its_tools_on() -> None:
     rows = (
-        AclRow(1, "role:ops", "mcp:send", "**", AclEffect.ALLOW, grant_option=True, granted_by=OPERATOR),
-        AclRow(2, "role:ops", "mcp:speak", "**", AclEffect.DENY, granted_by=OPERATOR),
+        AclRow(
+            id=1,
+            principal="role:ops",
+            action="mcp:send",
+            scope="**",
+            effect=AclEffect.ALLOW,
+            grant_option=True,
+            granted_by=OPERATOR,
+        ),
+        AclRow(id=2, principal="role:ops", action="mcp:speak", scope="**", effect=AclEffect.DENY, granted_by=OPERATOR),
     )
-    wanted = AclRow(3, "folder:acme", "mcp:send", "**", AclEffect.ALLOW, granted_by="role:ops")
+    wanted = AclRow(
+        id=3, principal="folder:acme", action="mcp:send", scope="**", effect=AclEffect.ALLOW, granted_by="role:ops"
+    )
     assert "denied" in find_refusal_reason(rows, {}, "role:ops", wanted)

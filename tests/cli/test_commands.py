@@ -7,9 +7,12 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from msgspec import Struct
 from tests.cli.conftest import Ran
 
 from gatepost import declarations
@@ -22,6 +25,7 @@ from gatepost.cli.commands.records.trace import offset, render_trace
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
@@ -723,6 +727,26 @@ def test_a_column_that_gives_is_cut_before_the_others(
     output.print_table(("name", "key"), [("n" * 80, "k" * 40)], gives=("key",))
 
     assert capsys.readouterr().out.splitlines()[1] == "n" * 80 + "  " + "k" * 17 + "…"
+
+
+class Ferry(Struct, frozen=True):
+    name: Annotated[str, shown("Name")]
+    port: Annotated[str, shown("Port")]
+    leaves_at: Annotated[int | None, shown("Leaves", ShownAs.MOMENT, head="leaves", empty="never")]
+    seen_at: Annotated[int, shown("Seen", ShownAs.MOMENT, head="seen")]
+
+
+def test_records_are_printed_with_the_zone_of_their_moments_and_without_what_is_said_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = [Ferry("Vega", "Bergen", 1_767_225_600_000_000, 0), Ferry("Lyra", "Bergen", None, 0)]
+    output.print_records(Ferry, found, {"seen_at": lambda each: "now"}, without=("port",), zone=(UTC, "UTC"))
+
+    assert [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()] == [
+        ["name", "leaves (UTC)", "seen"],
+        ["Vega", "2026-01-01 00:00:00", "now"],
+        ["Lyra", "never", "now"],
+    ]
 
 
 def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, home: Home) -> None:

@@ -93,7 +93,6 @@ HIDDEN: Hidden = {
     (COMMAND, "PermitDetails"): hide(
         ON_PAGE="kind folder session tool input editable state quorum voters choices questions asked_at expires_at"
     ),
-    (PAGE, "PermitDetails"): hide(IN_COMMAND="asked_in"),
     (COMMAND, "PermitChoice"): hide(ON_PAGE="label allow lasts group"),
     (COMMAND, "PermitQuestion"): hide(ON_PAGE="text options many own_words answer", MACHINERY="key"),
     (PAGE, "PermitQuestion"): hide(MACHINERY="key"),
@@ -116,13 +115,10 @@ HIDDEN: Hidden = {
     (COMMAND, "TrialOutcome"): hide(DETAIL="sandbox"),
     # Channels, connectors, secrets, settings and sites
     (COMMAND, "ChannelKindItem"): hide(ON_PAGE="before settings"),
-    (PAGE, "ChannelKindItem"): hide(IN_COMMAND="extra"),
-    (COMMAND, "AskedSetting"): hide(ON_PAGE="help default choices is_secret is_optional"),
-    (COMMAND, "ChannelListItem"): hide(
-        ON_PAGE="origin event_at restarts", DETAIL="reason next_at tested_against settings"
-    ),
-    (PAGE, "ChannelListItem"): hide(IN_COMMAND="since_at note", DETAIL="reason next_at tested_against settings"),
-    (COMMAND, "ChannelTokenView"): hide(WORDS="is_new", DETAIL="max_text"),
+    (COMMAND, "AskedSetting"): hide(SAID="name", ON_PAGE="help default choices is_secret is_optional"),
+    (COMMAND, "ChannelListItem"): hide(ON_PAGE="origin", SAID="reason", DETAIL="tested_against settings"),
+    (PAGE, "ChannelListItem"): hide(SAID="reason", DETAIL="tested_against settings"),
+    (COMMAND, "ChannelTokenView"): hide(WORDS="is_new"),
     (COMMAND, "ConnectorItem"): hide(ON_PAGE="timeout_s variables secrets"),
     (COMMAND, "ToolChange"): hide(GIVEN="connector"),
     (COMMAND, "Binding"): hide(ID="id", DETAIL="template created_by created_at"),
@@ -132,25 +128,21 @@ HIDDEN: Hidden = {
     (PAGE, "SecretUse"): hide(IN_COMMAND="scope"),
     (COMMAND, "SettingChange"): hide(WORDS="is_written needs_restart"),
     (PAGE, "SettingChange"): hide(WORDS="is_written needs_restart"),
-    (COMMAND, "WebHost"): hide(ON_PAGE="created_at", DETAIL="owner"),
-    (PAGE, "WebHost"): hide(DETAIL="owner"),
-    (COMMAND, "WebRoute"): hide(ON_PAGE="created_at", DETAIL="owner"),
-    (PAGE, "WebRoute"): hide(DETAIL="owner"),
+    (COMMAND, "WebHost"): hide(SAID="owner"),
+    (PAGE, "WebHost"): hide(SAID="owner"),
+    (COMMAND, "WebRoute"): hide(SAID="owner"),
+    (PAGE, "WebRoute"): hide(SAID="owner"),
     # Groups, rooms and routes
     (COMMAND, "GroupFileText"): hide(GIVEN="folder path", ID="version"),
-    (COMMAND, "Room"): hide(ID="id", ON_PAGE="direct created_at"),
+    (COMMAND, "Room"): hide(ID="id"),
     (PAGE, "Room"): hide(ID="id"),
-    (COMMAND, "Route"): hide(ON_PAGE="window_messages window_chars", SAID="folder", DETAIL="created_at"),
-    (PAGE, "Route"): hide(SAID="folder", DETAIL="created_at"),
-    (COMMAND, "Destination"): hide(GIVEN="folder", SAID="kind", ADDRESS="instance", DETAIL="thread created_at"),
-    (PAGE, "Destination"): hide(GIVEN="folder", ADDRESS="instance", DETAIL="thread created_at"),
+    (COMMAND, "Route"): hide(ON_PAGE="window_messages window_chars created_at", SAID="folder"),
+    (PAGE, "Route"): hide(SAID="folder"),
+    (COMMAND, "Destination"): hide(GIVEN="folder", SAID="kind", ADDRESS="instance", ON_PAGE="created_at"),
+    (PAGE, "Destination"): hide(GIVEN="folder", ADDRESS="instance"),
     (COMMAND, "RouteTestResult"): hide(SAID="command"),
-    (PAGE, "RouteTestResult"): hide(SAID="command", IN_COMMAND="outcome reason sender policy halted engaged"),
-    (PAGE, "RouteTestSender"): hide(IN_COMMAND="id person known untrusted"),
-    (PAGE, "RouteTestEngagement"): hide(IN_COMMAND="folder until route"),
-    (PAGE, "RouteTestGroup"): hide(
-        IN_COMMAND="route observe topic session outcome rights reason sentence denied_by",
-    ),
+    (PAGE, "RouteTestResult"): hide(SAID="command", IN_COMMAND="reason"),
+    (PAGE, "RouteTestGroup"): hide(IN_COMMAND="reason"),
     # Conversations
     (COMMAND, "Session"): hide(
         ADDRESS="instance",

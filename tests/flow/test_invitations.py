@@ -252,7 +252,11 @@ def test_a_newcomers_group_gets_no_task_that_the_agent_of_the_prototype_may_not_
 
 
 def test_who_may_write_there_by_the_access_list_uses_nothing_up(db: Db) -> None:
-    acl.put(db, AclRow(0, EVE, "interact", "acme", AclEffect.ALLOW, granted_by=acl.OPERATOR), NOON)
+    acl.put(
+        db,
+        AclRow(id=0, principal=EVE, action="interact", scope="acme", effect=AclEffect.ALLOW, granted_by=acl.OPERATOR),
+        NOON,
+    )
     assert send(db, issue(db)).reason == "invitation_not_needed"
     assert [each.uses_left for each in tokens.list_all(db)] == [1]
 
@@ -263,7 +267,11 @@ def test_a_newcomer_who_was_blocked_meanwhile_gets_no_group_and_hears_nothing(db
     (admitted,) = newcomers.list_all(db)
     newcomers.set_folder(db, admitted.id, "acme/eve")
     (admitted,) = newcomers.list_all(db)
-    acl.put(db, AclRow(0, EVE, "interact", scope, AclEffect.DENY, granted_by=acl.OPERATOR), NOON)
+    acl.put(
+        db,
+        AclRow(id=0, principal=EVE, action="interact", scope=scope, effect=AclEffect.DENY, granted_by=acl.OPERATOR),
+        NOON,
+    )
     with pytest.raises(Refused, match="shuts them out") as refused:
         newcomer_groups.settle(db, ChannelInstances({}), admitted, "acme/eve", "eve", NOON)
     assert groups.get(db, "acme/eve") is None and users.get_roles(db, EVE).member_of == ()

@@ -163,7 +163,11 @@ def test_where_the_ledger_is_what_people_see_no_link_is_given(db: Db) -> None:
 
 
 def give(db: Db, principal: str, action: str = "admin", scope: str = "acme") -> None:
-    acl.put(db, AclRow(0, principal, action, scope, AclEffect.ALLOW, granted_by=acl.OPERATOR), NOON)
+    acl.put(
+        db,
+        AclRow(id=0, principal=principal, action=action, scope=scope, effect=AclEffect.ALLOW, granted_by=acl.OPERATOR),
+        NOON,
+    )
 
 
 @pytest.mark.parametrize(

@@ -390,7 +390,9 @@ async def test_whom_she_blocked_stays_blocked_and_whom_she_let_in_does_not(chat:
         users.add(db, "fake:user/9", "Ann", now)
         users.add_role(db, "fake:user/9", UserRole.OWNER, "", "test", now)
         for who, effect in (("fake:user/eve", AclEffect.DENY), ("fake:user/bob", AclEffect.ALLOW)):
-            grant_changes.add_row(db, AclRow(0, who, "interact", effect=effect, granted_by="fake:user/9"), now)
+            grant_changes.add_row(
+                db, AclRow(id=0, principal=who, action="interact", effect=effect, granted_by="fake:user/9"), now
+            )
 
     await store.write(give)
     await chat.gateway.erasure.erase("fake:user/9", "operator")

@@ -216,7 +216,13 @@ async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_a
             now = gateway.clock.now()
             users.add(db, ADA, "", now)
             users.add_member(db, ADA, "home", "test", now)
-            acl.put(db, AclRow(0, ADA, "mcp:send", "**", AclEffect.DENY, granted_by=acl.OPERATOR), now)
+            acl.put(
+                db,
+                AclRow(
+                    id=0, principal=ADA, action="mcp:send", scope="**", effect=AclEffect.DENY, granted_by=acl.OPERATOR
+                ),
+                now,
+            )
 
         await gateway.store.write(deny)
         gateway.events.tools()

@@ -7,6 +7,7 @@ a denial. `explain` is `decide`, written down.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct, field
@@ -16,6 +17,7 @@ from gatepost.access.grants import GrantRule
 from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, ToolEffects, find_subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
 from gatepost.access.tree_scope import world_of
+from gatepost.core.record_fields import shown
 from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store.rights.acl import ANYWHERE, AclEffect, AclRow
 
@@ -27,9 +29,9 @@ ACROSS = frozenset({"list_sessions", "read_session"})
 class PolicyStep(Struct, frozen=True):
     """One thing that had a say."""
 
-    source: str  # tier | rule of FOLDER | acl N
-    text: str
-    says: str  # allow | deny | –: it does not speak of this call
+    source: Annotated[str, shown("By", head="who speaks")]  # tier | rule of FOLDER | acl N
+    text: Annotated[str, shown("Rule", head="what it is")]
+    says: Annotated[str, shown("Says")]  # allow | deny | –: it does not speak of this call
 
 
 class AccessRequest(Struct, frozen=True):

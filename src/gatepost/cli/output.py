@@ -31,6 +31,7 @@ class Colored(Struct, frozen=True):
 
 
 Show = Callable[[Any], object]
+Zone = tuple[tzinfo | None, str]  # and its name; None: the local one of whoever looks
 Piece = str | Colored
 Line = tuple[Piece, ...]
 
@@ -91,13 +92,26 @@ def print_table(
 
 
 def print_records(
-    record: type[Struct], found: Sequence[Struct], own: Mapping[str, Show] = {}, *, empty: str = "nothing"
+    record: type[Struct],
+    found: Sequence[Struct],
+    own: Mapping[str, Show] = {},
+    *,
+    empty: str = "nothing",
+    gives: Sequence[str] = (),
+    zone: Zone | None = None,
+    without: Sequence[str] = (),
 ) -> None:
     """A table with a column for each field that the record says how to show. `own`: the texts of some fields, each made
-    from a row."""
-    views = {name: view for name, view in list_views(record).items() if not view.details}
-    rows = [[_show(name, view, each, own) for name, view in views.items()] for each in found]
-    print_table([view.head or name for name, view in views.items()], rows, empty=empty)
+    from a row. `zone`: of its moments, with the name that their heads have. `without`: fields that are no column here.
+    `gives`: as `print_table` has it."""
+    views = {name: view for name, view in list_views(record).items() if not view.details and name not in without}
+    rows = [[_show(name, view, each, own, zone) for name, view in views.items()] for each in found]
+    heads = [_make_head(name, view, None if name in own else zone) for name, view in views.items()]
+    print_table(heads, rows, empty=empty, gives=gives)
+
+
+def _make_head(name: str, view: FieldView, zone: Zone | None) -> str:
+    return f"{view.head or name} ({zone[1]})" if zone and view.kind is ShownAs.MOMENT else view.head or name
 
 
 def print_details(record: type[Struct], found: Struct, own: Mapping[str, Show] = {}, *, width: int) -> None:
@@ -114,12 +128,15 @@ def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
     return [(label, each) for each in said] if isinstance(said, list | tuple) else [(label, said)]
 
 
-def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show]) -> object:
+def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone: Zone | None = None) -> object:
     if name in own:
         return own[name](row)
     said: object = view.get_text(getattr(row, name))
-    if view.kind is ShownAs.MOMENT:
-        return format_iso(said) if isinstance(said, str) else format_time(said if isinstance(said, int) else None)
+    if view.kind is ShownAs.MOMENT and not (view.empty and said == view.empty):
+        there = zone[0] if zone else None
+        if isinstance(said, str):
+            return format_iso(said, there)
+        return format_time(said if isinstance(said, int) else None, there)
     return f"{said:.2f} USD" if view.kind is ShownAs.MONEY and isinstance(said, int | float) else said
 
 

@@ -121,11 +121,9 @@ def test_what_is_agreed_to_becomes_options_of_the_group(home: Home, monkeypatch:
         monkeypatch.setattr(sys, "stdin", Terminal(answer))
         return choose_command(home, get_agent(home, "acp"), GROUP, "", "plum", said, ask=True)
 
-    texts = {f"options.{name}": text for name, text in choose("y\n").items()}
-    assert parse_texts(GroupChange, texts, "group")["options"] == {
-        "command": "npx --yes @fruit/plum@1.2.3 --acp",
-        "env": {"PLUM_MODE": "ripe fruit"},
-    }
+    texts = {f"options.{name}": raw for name, raw in choose("y\n").items()}
+    options = parse_texts(GroupChange, texts, "group")["options"]
+    assert options == {"command": "npx --yes @fruit/plum@1.2.3 --acp", "env": {"PLUM_MODE": "ripe fruit"}}
     for no in ("n\n", "\n"):
         with pytest.raises(Invalid, match="nothing was changed"):
             choose(no)

@@ -159,7 +159,7 @@ async def test_a_reaction_of_it_stays_untrusted(world: World) -> None:
 async def test_no_row_of_the_access_list_gives_it_anything(world: World, principal: str) -> None:
     def grant(db: Db) -> None:
         for action in ("interact", "admin", "*"):
-            row = AclRow(0, principal=principal, action=action)
+            row = AclRow(id=0, principal=principal, action=action)
             acl.put(db, row, NOON)
 
     await world.store.write(grant)
@@ -179,7 +179,7 @@ async def test_not_even_a_role_under_its_own_address_counts(world: World) -> Non
 
 
 async def test_who_is_shut_out_stays_out_by_a_name_that_nobody_proves(world: World) -> None:
-    row = AclRow(0, principal="mail:user/eve", action="interact", effect=AclEffect.DENY)
+    row = AclRow(id=0, principal="mail:user/eve", action="interact", effect=AclEffect.DENY)
     await world.store.write(acl.put, row, NOON)
     assert await world.store.read(find_rights, make_untrusted("mail:user/eve"), "home") is None
 

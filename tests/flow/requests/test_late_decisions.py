@@ -53,7 +53,13 @@ def add_member(db: Db, person: str) -> None:
 
 
 def block(db: Db, who: str) -> None:
-    acl.put(db, AclRow(0, who, "interact", acl.ANYWHERE, AclEffect.DENY, granted_by=acl.OPERATOR), NOON)
+    acl.put(
+        db,
+        AclRow(
+            id=0, principal=who, action="interact", scope=acl.ANYWHERE, effect=AclEffect.DENY, granted_by=acl.OPERATOR
+        ),
+        NOON,
+    )
 
 
 def list_session_messages(db: Db, sender: str) -> list[tuple[str, str, str]]:

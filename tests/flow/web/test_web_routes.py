@@ -116,7 +116,7 @@ def test_arizuko_36_what_somebody_higher_made_is_not_taken_over(db: Db) -> None:
 
 def test_of_rows_of_one_owner_the_longest_decides() -> None:
     def row(path: str, how: WebAccess, owner: str) -> WebRoute:
-        return WebRoute(path, "acme", how, "", owner, "", 1)
+        return WebRoute(path=path, folder="acme", access=how, owner=owner, created_by="", created_at=1)
 
     longer, shorter = row("/pub/acme/a", WebAccess.PUBLIC, "acme"), row("/pub/acme", WebAccess.DENY, "acme")
     assert decide([longer, shorter]) is longer and decide([]) is None

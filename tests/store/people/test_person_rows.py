@@ -129,8 +129,8 @@ def test_answers_go_in_portions_before_the_message_that_leads_to_them(desk: Desk
 
 def test_rows_of_others_that_name_her_name_nobody_then(db: Db) -> None:
     users.add(db, HER, "Ann", NOON)
-    acl.put(db, AclRow(0, HIM, "interact", "**", AclEffect.DENY, granted_by=HER), NOON)
-    acl.put(db, AclRow(0, HER, "interact", "**", AclEffect.ALLOW), NOON)
+    acl.put(db, AclRow(id=0, principal=HIM, action="interact", scope="**", effect=AclEffect.DENY, granted_by=HER), NOON)
+    acl.put(db, AclRow(id=0, principal=HER, action="interact", scope="**", effect=AclEffect.ALLOW), NOON)
     assert person_removal.count(db, PersonScope((HER,)))["access_rows"] == 1
     person_removal.remove(db, PersonScope((HER,)))
     (row,) = acl.list_rows(db)

@@ -129,7 +129,13 @@ def set_route(db: Db, new: NewWebRoute, maker: RouteMaker) -> WebRoute:
     if known is None and web_routes.count_routes_in_world(db, folder) >= web_routes.MOST_IN_WORLD:
         raise Invalid("path", f"there are {web_routes.MOST_IN_WORLD} web routes in this world; remove some first")
     made = WebRoute(
-        path.text, folder, new.access, _check_target(db, path, folder, new), maker.folder, maker.name, maker.now
+        folder=folder,
+        path=path.text,
+        access=new.access,
+        redirect_to=_check_target(db, path, folder, new),
+        owner=maker.folder,
+        created_by=maker.name,
+        created_at=maker.now,
     )
     web_routes.put_route(db, made)
     return made

@@ -1,9 +1,11 @@
 """Destinations: names that a group may send to. The row is also the permission."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -15,13 +17,13 @@ class DestinationKind(StrEnum):
 
 class Destination(Struct, frozen=True):
     folder: str
-    name: str
-    kind: DestinationKind
+    name: Annotated[str, shown("Name")]
+    kind: Annotated[DestinationKind, shown("Kind")]
     instance: str
-    address: str
-    thread: str
-    target_folder: str
-    created_at: int
+    address: Annotated[str, shown("Where", ShownAs.CODE)]
+    thread: Annotated[str, shown("Thread", ShownAs.CODE)]
+    target_folder: Annotated[str, shown("Group", ShownAs.CODE, head="group")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 DESTINATIONS = Table("destinations", Destination)

@@ -2,16 +2,25 @@
 
 import hashlib
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
 from gatepost.core import ids
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
 PREFIX = "lg"  # how ids of browsers begin
 MOST_BROWSERS = 50  # of one identity; a further one takes the place of the one that was away longest
 MOST_LISTED = 500
+_WAYS = {  # the words for each
+    "one_time_link": "One-time link",
+    "password": "Password",
+    "passkey": "Passkey",
+    "oidc": "Single sign-on",
+    "proxy_header": "Proxy",
+}
 
 
 class LoginKind(StrEnum):
@@ -31,14 +40,14 @@ class NewBrowser(Struct, frozen=True, kw_only=True):
 class BrowserLogin(Struct, frozen=True):
     """A browser that is signed in."""
 
-    id: str
+    id: Annotated[str, shown("Id", ShownAs.ID)]
     user_id: str
-    way: str
-    device: str
-    peer: str
-    created_at: int
-    last_seen_at: int
-    expires_at: int
+    device: Annotated[str, shown("Device", empty="Unknown device")]
+    way: Annotated[str, shown("By", head="by", render=lambda way: _WAYS.get(way, way))]
+    peer: Annotated[str, shown("Address", ShownAs.CODE, head="address")]
+    last_seen_at: Annotated[int, shown("Last seen", ShownAs.MOMENT, head="last seen")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
+    expires_at: Annotated[int, shown("Until", ShownAs.MOMENT, head="until")]
 
 
 LOGINS = Table("logins", BrowserLogin)

@@ -7,10 +7,12 @@ An entrance is open to some senders of a channel, and lets so many in a day. An 
 """
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gatepost.core import ids
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -25,14 +27,36 @@ class NewcomerState(StrEnum):
     FAILED = "failed"  # their group could not be made
 
 
-class Entrance(Struct, frozen=True):
-    id: int
-    instance: str
-    senders: str
-    folder: str
-    per_day: int
-    created_by: str
-    created_at: int
+def render_limit(per_day: int) -> str:
+    return f"{per_day} a day" if per_day else "each when somebody allows it"
+
+
+class EntranceFields(Struct, frozen=True, kw_only=True):
+    """The columns that whoever opens an entrance sets."""
+
+    instance: Annotated[str, shown("Channel", head="channel"), argument("The channel's instance, like telegram.")]
+    folder: Annotated[
+        str,
+        shown("Group", head="group", render=lambda folder: f"{folder}/…"),
+        argument("The group below which theirs are made.", examples=("acme/eng",)),
+    ]
+    senders: Annotated[
+        str,
+        shown("Who", ShownAs.CODE),
+        option("A glob over senders.", examples=("email:*@acme.example", "telegram:user/*")),
+        Meta(max_length=512),
+    ] = "*"
+    per_day: Annotated[
+        int,
+        shown("Lets in", head="lets in", render=render_limit),
+        option("How many come in on one day by themselves (0: somebody allows each).", least=0, most=1000),
+    ] = 10
+
+
+class Entrance(EntranceFields, frozen=True, kw_only=True):
+    id: Annotated[int, shown("Id", ShownAs.ID)]
+    created_by: Annotated[str, shown("By", head="by")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 class NewNewcomer(Struct, frozen=True, kw_only=True):
@@ -49,20 +73,20 @@ class NewNewcomer(Struct, frozen=True, kw_only=True):
 
 
 class Newcomer(Struct, frozen=True):
-    id: str
-    sender: str
-    name: str
-    instance: str
-    address: str
+    id: Annotated[str, shown("Id", ShownAs.ID)]
+    name: Annotated[str, shown("Name")]
+    sender: Annotated[str, shown("Who", ShownAs.CODE)]
+    instance: Annotated[str, shown("Channel", head="channel")]
+    address: Annotated[str, shown("Wrote in", ShownAs.CODE, head="wrote in")]
     parent: str
     entrance_id: int | None
-    invited_by: str
-    state: NewcomerState
-    folder: str
-    reason: str
-    asked_at: int
-    admitted_at: int | None
-    decided_by: str
+    state: Annotated[NewcomerState, shown("State", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why", head="why")]
+    folder: Annotated[str, shown("Group", head="group")]
+    invited_by: Annotated[str, shown("Invited by", head="invited by")]
+    decided_by: Annotated[str, shown("Decided by", head="decided by")]
+    asked_at: Annotated[int, shown("Asked", ShownAs.MOMENT, head="since")]
+    admitted_at: Annotated[int | None, shown("Let in", ShownAs.MOMENT, head="let in")]
 
 
 ENTRANCES, NEWCOMERS = Table("entrances", Entrance), Table("newcomers", Newcomer)

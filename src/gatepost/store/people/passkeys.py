@@ -1,8 +1,11 @@
 """Passkeys of the web page: one row for each authenticator that a person added. Only public keys are kept."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from gatepost.core import ids
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, LockKind, inline_read
 
@@ -13,12 +16,12 @@ MOST = 20  # of one identity
 class Passkey(Struct, frozen=True):
     """The part of a passkey that people see."""
 
-    id: str
+    id: Annotated[str, shown("Id", ShownAs.ID)]
     user_id: str
-    label: str
-    host: str
-    created_at: int
-    last_used_at: int | None
+    label: Annotated[str, shown("Passkey")]
+    host: Annotated[str, shown("Works on", ShownAs.CODE)]
+    last_used_at: Annotated[int | None, shown("Last used", ShownAs.MOMENT, head="last used")]
+    created_at: Annotated[int, shown("Added", ShownAs.MOMENT, head="added")]
 
 
 class NewPasskey(Struct, frozen=True, kw_only=True):

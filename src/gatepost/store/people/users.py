@@ -1,9 +1,11 @@
 """People, by their first identity on a platform, with their roles and memberships."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -14,9 +16,9 @@ class UserRole(StrEnum):
 
 
 class User(Struct, frozen=True):
-    id: str
-    name: str
-    created_at: int
+    id: Annotated[str, shown("Id", ShownAs.CODE)]
+    name: Annotated[str, shown("Name")]
+    created_at: Annotated[int, shown("Known since", ShownAs.MOMENT, head="known since")]
 
 
 USERS = Table("users", User)

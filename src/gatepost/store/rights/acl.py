@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -19,17 +21,21 @@ class AclEffect(StrEnum):
     DENY = "deny"
 
 
-class AclRow(Struct, frozen=True):
-    id: int
-    principal: str
-    action: str  # `mcp:<tool>`, `mcp:*`, interact, admin, `*`
-    scope: str = ANYWHERE  # a glob over folders
-    effect: AclEffect = AclEffect.ALLOW
-    params: str = ""  # `jid=telegram:*, !topic`: what the call carries
-    predicate: str = ""  # the same over who calls: `platform=slack, user`
-    grant_option: bool = False  # its holder may give it on
-    granted_by: str = OPERATOR
-    granted_at: int = 0
+class AclRow(Struct, frozen=True, kw_only=True):
+    """`action`: `mcp:<tool>`, `mcp:*`, interact, admin, `*`. `scope`: a glob over folders. `params`: what the call
+    carries, like `jid=telegram:*, !topic`. `predicate`: the same over who calls, like `platform=slack, user`.
+    `grant_option`: its holder may give it on."""
+
+    id: Annotated[int, shown("Row", ShownAs.ID, head="row")]
+    effect: Annotated[AclEffect, shown("Effect", ShownAs.BADGE)] = AclEffect.ALLOW
+    principal: Annotated[str, shown("Who", ShownAs.CODE)]
+    action: Annotated[str, shown("What", ShownAs.CODE)]
+    scope: Annotated[str, shown("Where", ShownAs.CODE)] = ANYWHERE
+    params: Annotated[str, shown("If it carries", ShownAs.CODE)] = ""
+    predicate: Annotated[str, shown("If", ShownAs.CODE, head="when")] = ""
+    grant_option: Annotated[bool, shown("Given on", ShownAs.FLAG, head="grant option", word="may be given on")] = False
+    granted_by: Annotated[str, shown("By", head="by")] = OPERATOR
+    granted_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")] = 0
 
     def __str__(self) -> str:
         conditions = f"({self.params})" if self.params else ""
@@ -44,10 +50,10 @@ class GrantRow(Struct, frozen=True):
     """A rule of a group, as it was written."""
 
     id: int
-    folder: str
-    text: str
-    added_by: str
-    added_at: int
+    folder: Annotated[str, shown("Group", ShownAs.CODE)]
+    text: Annotated[str, shown("Rule", ShownAs.CODE, head="rule")]
+    added_by: Annotated[str, shown("By", head="by")]
+    added_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 # Rules, in the order in which they were given.

@@ -1,11 +1,13 @@
 """Tokens by which programs run operations over HTTP. Each is shown once; only its hash is kept."""
 
 import json
+from typing import Annotated
 
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.clock import DAY, MINUTE
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, LockKind, inline_read
 from gatepost.store.rights.tokens import TokenState, hash_token
@@ -17,14 +19,14 @@ USED_EVERY = MINUTE  # the last use is written down so often at most
 
 
 class ApiToken(Struct, frozen=True):
-    id: str
-    label: str
-    maker: str
-    scopes: tuple[str, ...]
-    created_at: int
-    expires_at: int | None
+    id: Annotated[str, shown("Token", ShownAs.CODE)]
+    label: Annotated[str, shown("Label")]
+    maker: Annotated[str, shown("As", head="as")]
+    scopes: Annotated[tuple[str, ...], shown("Scopes", ShownAs.CODE, render=" ".join)]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
+    expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="until")]
     revoked_at: int | None
-    last_used_at: int | None
+    last_used_at: Annotated[int | None, shown("Last used", ShownAs.MOMENT, head="last used")]
 
     def get_state(self, now: int) -> TokenState:
         if self.revoked_at is not None:

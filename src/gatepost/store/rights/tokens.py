@@ -3,11 +3,13 @@ once. Only its hash is kept, and it is found by that alone."""
 
 import hashlib
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.clock import DAY
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, Row, inline_read
 
@@ -61,25 +63,31 @@ class NewToken(Struct, frozen=True, kw_only=True):
     origins: str = ""  # of a chat link: pages that may show it in a frame, between blanks
 
 
-class Token(Struct, frozen=True):
-    id: str
-    kind: TokenKind
-    folder: str | None
-    own_group: bool
+class Token(Struct, frozen=True, kw_only=True):
+    """`instructions`: of a webhook, what the agent is told with what comes by it. `signing_key`: the name of the secret
+    that proves it."""
+
+    id: Annotated[str, shown("Id", ShownAs.ID)]
+    label: Annotated[str, shown("Label")]
+    kind: Annotated[TokenKind, shown("Kind", ShownAs.BADGE)]
+    folder: Annotated[str | None, shown("Group", head="group")]
+    own_group: Annotated[bool, shown("For", ShownAs.FLAG, head="own group", word="own groups below it")]
     instance: str
-    address: str
+    address: Annotated[str, shown("Room", ShownAs.CODE, head="room")]
     identity: str
-    label: str
-    uses_left: int | None
-    expires_at: int | None
-    created_by: str
-    created_at: int
+    signature: Annotated[
+        SignatureScheme,
+        shown("Signed", ShownAs.BADGE, render=lambda scheme: "" if scheme == SignatureScheme.NONE else scheme),
+    ] = SignatureScheme.NONE
+    signing_key: str = ""
+    origins: Annotated[str, shown("Sites", head="sites")] = ""
+    instructions: Annotated[str, shown("Instructions")] = ""
+    uses_left: Annotated[int | None, shown("Uses left", ShownAs.NUMBER, head="uses left", empty="any")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
+    expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="until")]
     revoked_at: int | None
-    last_used_at: int | None
-    instructions: str = ""  # of a webhook: what the agent is told with what comes by it
-    signature: SignatureScheme = SignatureScheme.NONE
-    signing_key: str = ""  # the name of the secret that proves it
-    origins: str = ""
+    last_used_at: Annotated[int | None, shown("Last used", ShownAs.MOMENT, head="last used")]
+    created_by: Annotated[str, shown("Made by", head="by")]
 
     def get_state(self, now: int) -> TokenState:
         if self.revoked_at is not None:

@@ -1,9 +1,11 @@
 """Rooms: chats that have an address, each seen by one channel instance."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -18,12 +20,12 @@ class RoomPolicy(StrEnum):
 
 class Room(Struct, frozen=True):
     id: int
-    instance: str
-    address: str
-    name: str
-    direct: bool
-    policy: RoomPolicy
-    created_at: int
+    name: Annotated[str, shown("Name")]
+    address: Annotated[str, shown("Address", ShownAs.CODE)]
+    instance: Annotated[str, shown("Channel", head="channel")]
+    direct: Annotated[bool, shown("Direct", ShownAs.FLAG, word="direct")]
+    policy: Annotated[RoomPolicy, shown("Who may write", head="policy")]
+    created_at: Annotated[int, shown("Known since", ShownAs.MOMENT, head="known since")]
 
 
 ROOMS = Table("rooms", Room)

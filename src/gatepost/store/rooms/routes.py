@@ -84,7 +84,7 @@ class Route(RouteFields, frozen=True, kw_only=True):
     window_messages: Annotated[int | None, shown("Observed messages", empty="default", details=True)] = None
     window_chars: Annotated[int | None, shown("Observed characters", empty="default", details=True)] = None
     created_by: Annotated[str, shown("Made by", head="by")]
-    created_at: int
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, details=True)]
 
 
 ROUTES = Table("routes", Route)

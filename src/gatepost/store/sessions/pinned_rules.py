@@ -1,8 +1,11 @@
 """Pinned rules: text of a group, or of one of its rooms, that its agent always has, whatever its conversation forgets.
 They allow and deny nothing: the rules that do are in `acl.py`."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -10,12 +13,12 @@ from gatepost.store.port import Db, inline_read
 class PinnedRule(Struct, frozen=True):
     """`address`: the room that it is about; '': every room of the group."""
 
-    id: int
-    folder: str
-    address: str
-    text: str
-    added_by: str
-    added_at: int
+    id: Annotated[int, shown("Id", ShownAs.ID)]
+    folder: Annotated[str, shown("Group", ShownAs.CODE, head="group")]
+    address: Annotated[str, shown("Room", ShownAs.CODE, head="room", empty="(every room)")]
+    text: Annotated[str, shown("Rule", head="rule")]
+    added_by: Annotated[str, shown("By", head="by")]
+    added_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 PINNED_RULES = Table("pinned_rules", PinnedRule)

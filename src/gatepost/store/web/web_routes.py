@@ -3,9 +3,11 @@ decides the meaning of a row."""
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
@@ -20,24 +22,50 @@ class WebAccess(StrEnum):
     REDIRECT = "redirect"
 
 
-class WebRoute(Struct, frozen=True):
-    """`folder`: in whose part the path lies. `owner`: the group whose agent made it; '': a person."""
+class WebRouteKey(Struct, frozen=True, kw_only=True):
+    """`folder`: in whose part the path lies."""
 
-    path: str
-    folder: str
-    access: WebAccess
-    redirect_to: str
+    folder: Annotated[
+        str,
+        shown("Group", head="group"),
+        argument("The group whose pages they are.", scope=True, examples=("acme/eng",)),
+    ]
+    path: Annotated[
+        str,
+        shown("Path"),
+        argument("The path and all below it.", examples=("/pub/acme/eng/docs", "/priv/acme/eng")),
+        Meta(max_length=1000),
+    ]
+
+
+class WebRouteFields(WebRouteKey, frozen=True, kw_only=True):
+    """The columns that whoever makes a row sets."""
+
+    access: Annotated[
+        WebAccess, shown("Who sees it", ShownAs.BADGE, head="who sees it"), argument("The people who see it.")
+    ]
+    redirect_to: Annotated[
+        str,
+        shown("Leads to", ShownAs.CODE, head="leads to"),
+        option("With redirect: where to.", examples=("/pub/acme/eng/new/",)),
+        Meta(max_length=1000),
+    ] = ""
+
+
+class WebRoute(WebRouteFields, frozen=True, kw_only=True):
+    """`owner`: the group whose agent made it; '': a person."""
+
     owner: str
-    created_by: str
-    created_at: int
+    created_by: Annotated[str, shown("By", head="by")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 class WebHost(Struct, frozen=True):
-    hostname: str
-    folder: str
+    hostname: Annotated[str, shown("Host name", ShownAs.CODE, head="host name")]
+    folder: Annotated[str, shown("Group", head="group")]
     owner: str
-    created_by: str
-    created_at: int
+    created_by: Annotated[str, shown("By", head="by")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 WEB_ROUTES = Table("web_routes", WebRoute)

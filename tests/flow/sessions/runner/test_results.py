@@ -281,7 +281,14 @@ def test_a_block_for_another_room_is_refused_where_a_call_of_send_would_be(db: D
 
 
 def test_a_denial_for_a_person_binds_what_is_said_elsewhere_for_them(db: Db, claim: TurnClaim) -> None:
-    row = AclRow(0, "fake:room/1", "mcp:speak", effect=AclEffect.DENY, params="jid=fake:room/2", granted_by=OPERATOR)
+    row = AclRow(
+        id=0,
+        principal="fake:room/1",
+        action="mcp:speak",
+        effect=AclEffect.DENY,
+        params="jid=fake:room/2",
+        granted_by=OPERATOR,
+    )
     acl.put(db, row, NOON)
     assert "forbids" in take_for_ops(db, claim).answers[0].error
 

@@ -15,6 +15,7 @@ from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.people.grants import (
+    AclListItem,
     AddAclRowArgs,
     AddGrantRuleArgs,
     AddRoleMemberArgs,
@@ -29,7 +30,7 @@ from gatepost.serve.control.arguments.people.grants import (
 )
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.engine.readonly import read_store
-from gatepost.store.rights.acl import OPERATOR, AclRow
+from gatepost.store.rights.acl import OPERATOR, AclRow, GrantRow
 from gatepost.store.sessions import groups
 
 if TYPE_CHECKING:
@@ -184,29 +185,17 @@ def member(home: Home, args: dict[str, Any], as_json: bool, remove: bool) -> Non
 @command.command("list")
 @from_operation(ListGrantsArgs)
 def list_grants(run: CommandRun, found: AllGrants) -> None:
-    output.print_table(
-        ("folder", "rule", "by", "since"),
-        [(each.folder, each.text, each.added_by, output.format_time(each.added_at)) for each in found.rules],
-        empty="there are no rules: the tiers decide",
-    )
+    output.print_records(GrantRow, found.rules, empty="there are no rules: the tiers decide")
     if found.rows:
-        rows = [
-            (
-                each.id,
-                each.effect + (" (grant option)" if each.grant_option else ""),
-                each.principal,
-                each.action + (f"({each.params})" if each.params else ""),
-                each.scope,
-                each.predicate or "-",
-                each.granted_by + ("" if each.counts else " (void)"),
-                output.format_time(each.granted_at),
-            )
-            for each in found.rows
-        ]
+        own: dict[str, output.Show] = {
+            "effect": lambda row: row.effect + (" (grant option)" if row.grant_option else ""),
+            "action": lambda row: row.action + (f"({row.params})" if row.params else ""),
+            "granted_by": lambda row: row.granted_by + ("" if row.counts else " (void)"),
+        }
         output.print_line("")
-        output.print_table(("row", "effect", "principal", "action", "scope", "when", "by", "since"), rows)
+        output.print_records(AclListItem, found.rows, own, without=("params", "grant_option", "counts"))
     if not all(each.counts for each in found.rows):
         output.print_line("(void): who gave it cannot give it, so it does not count")
     if found.members:
         output.print_line("")
-        output.print_table(("member", "of"), [(each.child, each.role) for each in found.members])
+        output.print_records(RoleMember, found.members)

@@ -43,23 +43,12 @@ def command(ctx: click.Context, user: str) -> None:
 @command.command("list")
 @from_operation(ListLoginsArgs)
 def list_logins(run: CommandRun, found: list[BrowserLoginView]) -> None:
-    output.print_table(
-        ("id", "who", "device", "by", "address", "last seen", "since", "until"),
-        [
-            (
-                each.id,
-                f"{each.user_id} ({each.person})" if each.person not in ("", each.user_id) else each.user_id,
-                each.device,
-                each.way,
-                each.peer,
-                output.format_time(each.last_seen_at),
-                output.format_time(each.created_at),
-                output.format_time(each.expires_at),
-            )
-            for each in found
-        ],
-        empty="no browser is signed in",
-    )
+    own: dict[str, output.Show] = {"person": _render_person}
+    output.print_records(BrowserLoginView, found, own, empty="no browser is signed in", without=("is_this",))
+
+
+def _render_person(login: BrowserLoginView) -> str:
+    return f"{login.user_id} ({login.person})" if login.person not in ("", login.user_id) else login.user_id
 
 
 @command.command()

@@ -12,7 +12,7 @@ from gatepost.serve.control.arguments.people.onboarding import (
     OnboardingOverview,
     OpenEntranceArgs,
 )
-from gatepost.store.people.newcomers import Entrance, Newcomer
+from gatepost.store.people.newcomers import Entrance, Newcomer, render_limit
 
 
 @click.group()
@@ -22,9 +22,8 @@ def command() -> None:
 
 
 def _render_entrance(entrance: Entrance) -> str:
-    limit = f"{entrance.per_day} a day" if entrance.per_day else "each when somebody allows it"
     where = f"{entrance.senders} on {entrance.instance}"
-    return f"entrance {entrance.id}: {where} → {entrance.folder}/…, {limit}"
+    return f"entrance {entrance.id}: {where} → {entrance.folder}/…, {render_limit(entrance.per_day)}"
 
 
 def print_entrance(run: CommandRun, entrance: Entrance) -> None:
@@ -53,27 +52,7 @@ def list_newcomers(run: CommandRun, found: OnboardingOverview) -> None:
         output.print_line(f"{_render_entrance(entrance)}; {opened}")
     if found.entrances:
         output.print_line()
-    output.print_table(
-        ("id", "sender", "name", "channel", "state", "group", "since", "by", "why"),
-        [
-            (
-                each.id,
-                each.sender,
-                each.name,
-                each.instance,
-                each.state,
-                each.folder or f"{each.parent}/…",
-                output.format_time(each.asked_at),
-                _render_giver(each),
-                each.reason,
-            )
-            for each in found.newcomers
-        ],
-        empty="nobody has come yet",
+    own: dict[str, output.Show] = {"folder": lambda each: each.folder or f"{each.parent}/…"}
+    output.print_records(
+        Newcomer, found.newcomers, own, empty="nobody has come yet", without=("address", "admitted_at")
     )
-
-
-def _render_giver(newcomer: Newcomer) -> str:
-    """Return who invited them, and who decided."""
-    invited = f"invited by {newcomer.invited_by}" if newcomer.invited_by else ""
-    return ", ".join(filter(None, (invited, newcomer.decided_by)))

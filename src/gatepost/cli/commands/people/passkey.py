@@ -20,21 +20,7 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListPasskeysArgs)
 def list_passkeys(run: CommandRun, found: PasskeyList) -> None:
-    output.print_table(
-        ("id", "person", "label", "host", "added", "last used"),
-        [
-            (
-                each.id,
-                each.person,
-                each.label,
-                each.host,
-                output.format_time(each.created_at),
-                output.format_time(each.last_used_at),
-            )
-            for each in found.passkeys
-        ],
-        empty="there are no passkeys",
-    )
+    output.print_records(PasskeyView, found.passkeys, empty="there are no passkeys")
     if found.missing:
         output.print_line(f"They are switched on, and the library is not there: {found.missing}")
     elif found.passkeys and not found.is_on:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gatepost.access.policy import PolicyStep
 from gatepost.cli import output
 from gatepost.cli.operation_command import with_arguments
 from gatepost.cli.operation_runner import home_of
@@ -29,9 +30,7 @@ def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json(to_json(found))
         return
-    output.print_table(
-        ("who speaks", "what it is", "says"), [(step.source, step.text, step.says) for step in found.steps]
-    )
+    output.print_records(PolicyStep, found.steps)
     asks = ", once a person agrees" if found.allowed and any(step.says == "hold" for step in found.steps[-1:]) else ""
     output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}{asks}")
     for note in found.notes:

@@ -29,18 +29,8 @@ def add(run: CommandRun, made: PinnedRule) -> None:
 @command.command("list")
 @from_operation(ListPinnedRulesArgs)
 def list_rules(run: CommandRun, found: list[PinnedRule]) -> None:
-    output.print_table(
-        ("id", "group", "room", "rule", "by", "since"),
-        [
-            (
-                *(each.id, each.folder, each.address or "(every room)", each.text),
-                *(each.added_by, output.format_time(each.added_at)),
-            )
-            for each in found
-        ],
-        empty="nothing is pinned; `gatepost rule add FOLDER TEXT` pins a rule",
-        gives=("rule",),
-    )
+    empty = "nothing is pinned; `gatepost rule add FOLDER TEXT` pins a rule"
+    output.print_records(PinnedRule, found, empty=empty, gives=("rule",))
 
 
 @command.command()

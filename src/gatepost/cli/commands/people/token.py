@@ -91,25 +91,9 @@ def list_tokens(run: CommandRun, found: list[TokenView]) -> None:
 
 
 def print_tokens(found: list[TokenView], empty: str) -> None:
-    output.print_table(
-        ("id", "kind", "group", "label", "state", "uses left", "since", "until", "last used", "by"),
-        [
-            (
-                each.id,
-                each.kind,
-                f"{each.folder}/…" if each.own_group else each.folder,
-                each.label,
-                each.state,
-                "any" if each.uses_left is None else each.uses_left,
-                output.format_time(each.created_at),
-                output.format_time(each.expires_at),
-                output.format_time(each.last_used_at),
-                each.created_by,
-            )
-            for each in found
-        ],
-        empty=empty,
-    )
+    own: dict[str, output.Show] = {"folder": lambda each: f"{each.folder}/…" if each.own_group else each.folder}
+    below = ("address", "signature", "origins", "instructions")
+    output.print_records(TokenView, found, own, empty=empty, without=("own_group", *below))
     for each in found:
         if more := list_details(each):
             output.print_line("\n".join([f"\n{each.id}:", *(f"  {line}" for line in more)]))
@@ -150,23 +134,7 @@ def add_api_token(run: CommandRun, made: NewApiTokenView) -> None:
 @api.command("list")
 @from_operation(ListApiTokensArgs)
 def list_api_tokens(run: CommandRun, found: list[ApiTokenView]) -> None:
-    output.print_table(
-        ("id", "label", "as", "scopes", "state", "since", "until", "last used"),
-        [
-            (
-                each.id,
-                each.label,
-                each.maker,
-                " ".join(each.scopes),
-                each.state,
-                output.format_time(each.created_at),
-                output.format_time(each.expires_at),
-                output.format_time(each.last_used_at),
-            )
-            for each in found
-        ],
-        empty="there are no API tokens",
-    )
+    output.print_records(ApiTokenView, found, empty="there are no API tokens")
 
 
 def print_api_revoked(run: CommandRun, token: ApiTokenView) -> None:

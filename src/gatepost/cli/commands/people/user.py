@@ -27,6 +27,7 @@ from gatepost.serve.control.arguments.people.users import (
     UnpairedIdentity,
     UnpairUserArgs,
     UserDetails,
+    render_roles,
 )
 from gatepost.store.rights.acl import ANYWHERE, AclEffect, AclRow
 
@@ -56,7 +57,8 @@ def command() -> None:
 
 
 def print_user(run: CommandRun, user: UserDetails) -> None:
-    may = [_role(each) for each in user.roles] + [f"member of {folder}" for folder in user.member_of]
+    roles = [render_roles(user.roles)] if user.roles else []
+    may = [*roles, *(f"member of {folder}" for folder in user.member_of)]
     called = f" ({user.name})" if user.name else ""
     output.print_line(f"{user.id}{called}: {', '.join(may) or 'known, a guest everywhere'}")
 
@@ -111,19 +113,7 @@ command.command("member")(from_operation(AddMemberArgs)(print_user))
 @command.command("list")
 @from_operation(ListUsersArgs)
 def list_users(run: CommandRun, found: list[UserDetails]) -> None:
-    output.print_table(
-        ("id", "name", "roles", "member of", "also"),
-        [
-            (
-                each.id,
-                each.name,
-                ", ".join(map(_role, each.roles)),
-                ", ".join(each.member_of),
-                ", ".join(each.identities[1:]),
-            )
-            for each in found
-        ],
-    )
+    output.print_records(UserDetails, found)
 
 
 @command.command("forget")
@@ -194,8 +184,3 @@ def _print_erased(done: ErasureReport) -> None:
 def _print_counts(counts: dict[str, int]) -> None:
     for what, number in counts.items():
         output.print_line(f"  {number:,} {WHAT.get(what, what)}")
-
-
-def _role(held: tuple[str, str]) -> str:
-    role, folder = held
-    return f"{role} of {folder}" if folder else f"{role} everywhere"

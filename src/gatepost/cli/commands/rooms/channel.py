@@ -51,25 +51,16 @@ command.add_command(channel_tokens.token)
 @command.command("list")
 @from_operation(ListChannelsArgs)
 def list_channels(run: CommandRun, found: list[ChannelListItem]) -> None:
-    zone, called = zone_of(run.home)
-    output.print_table(
-        ("instance", "kind", "state", f"since ({called})", "last sign", "waiting"),
-        [
-            (
-                each.instance,
-                each.kind,
-                each.state or "down",
-                output.format_time(each.since_at, zone),
-                _render_age(each.beat_at),
-                each.waiting,
-            )
-            for each in found
-        ],
-        empty="no channels",
-    )
+    zone, below = zone_of(run.home), ("error", "remedy", "next_at", "note")
+    own: dict[str, output.Show] = {
+        "beat_at": lambda each: _render_age(each.beat_at),
+        "event_at": lambda each: _render_age(each.event_at),
+    }
+    output.print_records(ChannelListItem, found, own, empty="no channels", without=below, zone=zone)
     for each in found:
         if each.error:
-            output.print_line(f"{each.instance}: {_render_trouble(each)}")
+            again = f"; the next try is at {output.format_time(each.next_at, zone[0])}" if each.next_at else ""
+            output.print_line(f"{each.instance}: {_render_trouble(each)}{again}")
         if each.note:
             output.print_line(f"{each.instance}: {each.note}")
     if home_lock.find_holder(run.home) is None:
@@ -89,21 +80,8 @@ def _render_trouble(each: ChannelListItem) -> str:
 @command.command()
 @from_operation(ListChannelKindsArgs)
 def kinds(run: CommandRun, found: list[ChannelKindItem]) -> None:
-    output.print_table(
-        ("kind", "platform", "asks for", "tested against", "extra"),
-        [
-            (
-                each.name,
-                each.title,
-                ", ".join(asked.name for asked in each.asks),
-                each.tested_against,
-                each.extra,
-            )
-            for each in found
-        ],
-        empty="there is none but those of the gateway itself",
-        gives=("tested against",),
-    )
+    empty = "there is none but those of the gateway itself"
+    output.print_records(ChannelKindItem, found, empty=empty, gives=("tested against",), without=("before",))
 
 
 def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core import settings
-from gatepost.core.clock import iso
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import asdict, replace
@@ -143,7 +142,8 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
             f"{'route ' + str(route.id):<{WIDE}} {one_line(route.match) or '(everything)'} → {route.target}"
         )
     for known in group.destinations:
-        output.print_line(f"{'may send to':<{WIDE}} {one_line(known.name)} ({known.address or known.target_folder})")
+        where = one_line(f"{known.address} {known.thread}".strip() or known.target_folder)
+        output.print_line(f"{'may send to':<{WIDE}} {one_line(known.name)} ({where})")
     for session in group.sessions:
         where = one_line(f"{session.address} {session.thread}")
         output.print_line(f"{'session':<{WIDE}} {session.id} {session.state} {where}")
@@ -275,11 +275,7 @@ def rm(run: CommandRun, gone: GroupRemoval, yes: bool) -> None:
 @command.command()
 @from_operation(ListGroupFilesArgs)
 def files(run: CommandRun, found: list[GroupFile]) -> None:
-    output.print_table(
-        ("path", "bytes", "changed"),
-        [(each.path, each.size, iso(each.changed_at)) for each in found],
-        empty="it has neither AGENTS.md nor skills",
-    )
+    output.print_records(GroupFile, found, empty="it has neither AGENTS.md nor skills")
 
 
 @command.command("read-file")

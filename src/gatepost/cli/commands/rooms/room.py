@@ -22,11 +22,7 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListRoomsArgs)
 def list_rooms(run: CommandRun, found: list[Room]) -> None:
-    output.print_table(
-        ("address", "channel", "name", "policy"),
-        [(each.address, each.instance, each.name, each.policy) for each in found],
-        empty="no room is known yet",
-    )
+    output.print_records(Room, found, empty="no room is known yet")
 
 
 @command.command()

@@ -14,6 +14,7 @@ from gatepost.serve.control.arguments.rooms.routes import (
     RouteTestArgs,
     RouteTestGroup,
     RouteTestResult,
+    RouteTestRow,
 )
 from gatepost.store.rooms.routes import Route
 
@@ -96,10 +97,13 @@ def test(run: CommandRun, answer: RouteTestResult) -> None:
         by = f" by route {engaged.route}" if engaged.route else " by itself"
         output.print_line(f"{engaged.folder} is in this conversation {until},{by}")
     output.print_line()
-    output.print_table(
-        ("", "id", "seq", "match", "target", "why"),
-        [("✓" if each.held else "·", each.id, each.seq, _match(each), each.target, each.why) for each in answer.routes],
+    own: dict[str, output.Show] = {"held": lambda each: "✓" if each.held else "·"}
+    output.print_records(
+        RouteTestRow,
+        answer.routes,
+        own,
         empty="there are no routes",
+        without=("also", "mode", "ttl_s", "created_by"),  # `route list` has them
     )
 
 

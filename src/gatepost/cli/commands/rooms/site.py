@@ -6,6 +6,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.serve.control.arguments.rooms.sites import (
     BindWebHostArgs,
+    GroupSite,
     ListSitesArgs,
     ListWebHostsArgs,
     ListWebRoutesArgs,
@@ -29,11 +30,9 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListSitesArgs)
 def list_sites(run: CommandRun, found: SiteList) -> None:
-    output.print_table(
-        ("group", "public_html", "who sees it", "private_html"),
-        [(each.folder, each.public, each.access if each.public else "", each.private) for each in found.sites],
-        empty="no group has pages yet: its agent puts files into public_html/ or private_html/",
-    )
+    own: dict[str, output.Show] = {"access": lambda each: each.access if each.public else ""}
+    empty = "no group has pages yet: its agent puts files into public_html/ or private_html/"
+    output.print_records(GroupSite, found.sites, own, empty=empty)
     if found.next:
         output.print_line(f"there may be more: --after {found.next}")
     if found.elsewhere:
@@ -43,11 +42,8 @@ def list_sites(run: CommandRun, found: SiteList) -> None:
 @command.command()
 @from_operation(ListWebRoutesArgs)
 def routes(run: CommandRun, found: list[WebRoute]) -> None:
-    output.print_table(
-        ("path", "who sees it", "leads to", "group", "by"),
-        [(each.path, each.access, each.redirect_to, each.folder, each.created_by) for each in found],
-        empty="nothing is said: people see pages who are signed in and may see the group",
-    )
+    empty = "nothing is said: people see pages who are signed in and may see the group"
+    output.print_records(WebRoute, found, empty=empty)
 
 
 @command.command("set")
@@ -66,11 +62,7 @@ def rm(run: CommandRun, gone: WebRoute) -> None:
 @command.command()
 @from_operation(ListWebHostsArgs)
 def hosts(run: CommandRun, found: list[WebHost]) -> None:
-    output.print_table(
-        ("host name", "group", "by"),
-        [(each.hostname, each.folder, each.created_by) for each in found],
-        empty="no host name leads to a group's pages",
-    )
+    output.print_records(WebHost, found, empty="no host name leads to a group's pages")
 
 
 @command.command()

@@ -155,11 +155,11 @@ def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
 
 
 def make_columns(
-    record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False
+    record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False, without: Sequence[str] = ()
 ) -> tuple[TableField, ...]:
     """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
-    columns of the page's own, by the field that they stand for."""
-    views = list_views(record).items()
+    columns of the page's own, by the field that they stand for. `without`: fields that have no column here."""
+    views = [(name, view) for name, view in list_views(record).items() if name not in without]
     return tuple(own.get(name) or _make_column(name, view) for name, view in views if details or not view.details)
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from gatepost.core.errors import NotFound
 from gatepost.core.records import extend
-from gatepost.serve.control.arguments.rooms.routes import RouteListItem
+from gatepost.serve.control.arguments.rooms.routes import RouteListItem, RouteTestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.rooms.routes import plan_move
-from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
-from gatepost.serve.web.pages.rooms.routes import make_routes_view
+from gatepost.serve.web.dashboard.view import Badge, Code, Facts, FormBlock, TableBlock, Tone
+from gatepost.serve.web.pages.rooms.routes import make_routes_view, show_test
 from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 
 
 def route(number: int, seq: int) -> Route:
@@ -58,3 +59,20 @@ def test_rows_are_dragged_or_moved_by_buttons_and_the_ends_have_one() -> None:
     assert moves == [[("Down", 6)], [("Up", 4), ("Down", 0)], [("Up", 5)]]
     [form] = [each for each in view.blocks if isinstance(each, FormBlock)]
     assert not form.operation and {each.name: each.value for each in form.inputs}["text"] == "<b>"
+
+
+async def test_a_test_says_who_the_sender_is_and_what_becomes_of_the_message_in_each_group(operation_deps: Any) -> None:
+    await operation_deps.store.write(groups.add, "home", "Home", "", 1)
+    await OPERATIONS["route.add"](operation_deps, {"match": "text=hi", "target": "home", "seq": 1})
+    asked = RouteTestArgs(address="telegram:group/1", sender="telegram:user/9", text="hi")
+    blocks = show_test(await OPERATIONS["route.test"].answer(operation_deps, asked))
+    facts = {each.title: {item.label: item.value for item in each.items} for each in blocks if isinstance(each, Facts)}
+    assert facts["Its sender"]["Sender"] == Code("telegram:user/9") and facts["Its sender"]["Known here"] == "no"
+    assert facts["This message"]["Policy of the room"] == "strict"
+    tables = {each.title: each for each in blocks if isinstance(each, TableBlock)}
+    columns = [each.name for each in tables["Groups"].columns]
+    row = dict(zip(columns, tables["Groups"].rows[0].cells, strict=True))
+    assert row["folder"] == "home" and row["rights"] == "guest" and row["sentence"]
+    assert "In conversation" not in tables
+    [judged, *_] = tables["Judged one by one"].rows
+    assert Badge("yes", Tone.GOOD) in judged.cells

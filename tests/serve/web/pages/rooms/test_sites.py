@@ -114,9 +114,9 @@ def test_links_lead_to_pages_of_groups_alone() -> None:
     rows = [make_route(each) for each in ("/pub/acme/a b", "javascript:hurt()", "//evil.example", "/dashboard")]
     table, _ = make_rules(rows, [], changes=False)
     assert isinstance(table, TableBlock)
-    cells = [row.cells[0] for row in table.rows]
+    cells = [row.cells[1] for row in table.rows]
     assert cells == [Link("/pub/acme/a b", "/pub/acme/a%20b"), "javascript:hurt()", "//evil.example", "/dashboard"]
-    site = GroupSite("javascript:x", "javascript:x", "", WebAccess.PUBLIC)
+    site = GroupSite(folder="javascript:x", public="javascript:x", private="", access=WebAccess.PUBLIC)
     sites = make_site_table(SiteList([site], ""))
     assert isinstance(sites, TableBlock)
     address = Link("/pub/javascript%3Ax/", "/pub/javascript%3Ax/")
@@ -126,7 +126,7 @@ def test_links_lead_to_pages_of_groups_alone() -> None:
 def test_what_everybody_sees_stands_out_and_only_who_may_changes_it() -> None:
     shown, _ = make_rules([make_route("/pub/acme"), make_route("/pub/acme/x", WebAccess.DENY)], [], changes=True)
     assert isinstance(shown, TableBlock)
-    assert [row.cells[1] for row in shown.rows] == [Badge("public", Tone.WARN), Badge("deny", Tone.BAD)]
+    assert [row.cells[2] for row in shown.rows] == [Badge("public", Tone.WARN), Badge("deny", Tone.BAD)]
     assert [[each.operation for each in row.actions] for row in shown.rows] == [["site.set", "site.rm"]] * 2
     assert all(action.asks for row in shown.rows for action in row.actions)
     quiet, _ = make_rules([make_route("/pub/acme")], [], changes=False)

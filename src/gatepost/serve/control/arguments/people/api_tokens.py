@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.api_tokens import ApiToken
 from gatepost.store.rights.tokens import TokenState
@@ -14,7 +14,7 @@ LONGEST_LABEL = 100
 
 
 class ApiTokenView(ApiToken, frozen=True, kw_only=True):
-    state: TokenState
+    state: Annotated[TokenState, shown("State", ShownAs.BADGE)]
 
 
 class NewApiTokenView(Struct, frozen=True, kw_only=True):

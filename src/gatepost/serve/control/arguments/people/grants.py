@@ -4,41 +4,42 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.acl import ANYWHERE, OPERATOR, AclRow, GrantRow
 
 READ, WRITE = "grants.read", "grants.write"
-Child = Annotated[str, argument("A principal, or a role.")]
-Folder = Annotated[str, argument("The group.", scope=True)]
-Rule = Annotated[
-    str,
-    argument(
-        "[!|hold |hold[2] ]tool[(param=glob, !param, param)]. A subject may stand for the tool.",
-        examples=("schedule_task", "!speak(jid=discord:*)"),
-    ),
-]
-Role = Annotated[str, argument("The role.", examples=("role:ops",))]
 
 
-class NewGrantRule(Struct, frozen=True):
+class GrantRuleFields(Struct, frozen=True):
+    folder: Annotated[str, argument("The group.", scope=True)]
+    rule: Annotated[
+        str,
+        argument(
+            "[!|hold |hold[2] ]tool[(param=glob, !param, param)]. A subject may stand for the tool.",
+            examples=("schedule_task", "!speak(jid=discord:*)"),
+        ),
+    ]
+
+
+class NewGrantRule(GrantRuleFields, frozen=True, kw_only=True):
     """`not_covered`: what it leaves free, of a rule that denies or holds."""
 
     id: int
-    folder: str
-    rule: str
     not_covered: list[str]
 
 
-class GrantRuleRemoval(Struct, frozen=True):
+class GrantRuleRemoval(GrantRuleFields, frozen=True, kw_only=True):
     removed: int
-    folder: str
-    rule: str
 
 
-class RoleMember(Struct, frozen=True):
-    child: str
-    role: str
+class RoleMemberFields(Struct, frozen=True):
+    child: Annotated[str, shown("Member", ShownAs.CODE, head="member"), argument("A principal, or a role.")]
+    role: Annotated[str, shown("Of", ShownAs.CODE, head="of"), argument("The role.", examples=("role:ops",))]
+
+
+class RoleMember(RoleMemberFields, frozen=True):
+    pass
 
 
 class NewRoleMember(RoleMember, frozen=True):
@@ -46,7 +47,9 @@ class NewRoleMember(RoleMember, frozen=True):
 
 
 class AclListItem(AclRow, frozen=True, kw_only=True):
-    counts: bool  # whoever gave it can give it
+    """`counts`: whoever gave it can give it."""
+
+    counts: Annotated[bool, shown("Counts", ShownAs.BADGE, render=lambda counts: "" if counts else "void")]
 
 
 class AllGrants(Struct, frozen=True):
@@ -56,19 +59,13 @@ class AllGrants(Struct, frozen=True):
 
 
 @declares("grant.add", right=WRITE)
-class AddGrantRuleArgs(OperationArgs[NewGrantRule], frozen=True):
+class AddGrantRuleArgs(GrantRuleFields, OperationArgs[NewGrantRule], frozen=True):
     """Append RULE to the rules of FOLDER."""
-
-    folder: Folder
-    rule: Rule
 
 
 @declares("grant.rm", right=WRITE)
-class RemoveGrantRuleArgs(OperationArgs[GrantRuleRemoval], frozen=True):
+class RemoveGrantRuleArgs(GrantRuleFields, OperationArgs[GrantRuleRemoval], frozen=True):
     """Remove a rule of a group."""
-
-    folder: Folder
-    rule: Rule
 
 
 @declares("grant.list", right=READ, reads=True)
@@ -111,16 +108,10 @@ class RemoveAclRowArgs(OperationArgs[AclRow], frozen=True):
 
 
 @declares("role.add", right=WRITE)
-class AddRoleMemberArgs(OperationArgs[NewRoleMember], frozen=True):
+class AddRoleMemberArgs(RoleMemberFields, OperationArgs[NewRoleMember], frozen=True):
     """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
-
-    child: Child
-    role: Role
 
 
 @declares("role.rm", right=WRITE)
-class RemoveRoleMemberArgs(OperationArgs[RoleMember], frozen=True):
+class RemoveRoleMemberArgs(RoleMemberFields, OperationArgs[RoleMember], frozen=True):
     """End a membership."""
-
-    child: Child
-    role: Role

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.people.logins import BrowserLogin
 
@@ -14,8 +14,8 @@ READ, WRITE = "logins.read", "logins.write"
 class BrowserLoginView(BrowserLogin, frozen=True, kw_only=True):
     """`person`: how people call them. `is_this`: it is the browser that asks."""
 
-    person: str
-    is_this: bool
+    person: Annotated[str, shown("Person", head="who")]
+    is_this: Annotated[bool, shown("Where", ShownAs.FLAG, word="this browser")]
 
 
 class EndedLogins(Struct, frozen=True, kw_only=True):

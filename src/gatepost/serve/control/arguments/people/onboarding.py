@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from gatepost.core.record_fields import argument, option
 from gatepost.serve.control.declaration import OperationArgs, declares
-from gatepost.store.people.newcomers import Entrance, Newcomer
+from gatepost.store.people.newcomers import Entrance, EntranceFields, Newcomer
 
 READ, WRITE = "onboarding.read", "onboarding.write"
 NewcomerId = Annotated[str, argument("Their id in the list.", "NEWCOMER")]
@@ -18,24 +18,13 @@ class OnboardingOverview(Struct, frozen=True):
 
 
 @declares("onboarding.open", right=WRITE)
-class OpenEntranceArgs(OperationArgs[Entrance], frozen=True):
+class OpenEntranceArgs(EntranceFields, OperationArgs[Entrance], frozen=True, kw_only=True):
     """Open an entrance: strangers who write directly to the channel INSTANCE may ask for a group of their own.
 
     The first message of such a stranger is answered with how to come in; `/join` does it. The group is made below
     FOLDER, from its prototype/ folder, and leads what they write there to it. Over the limit of a day people wait in a
     queue.
     """
-
-    instance: Annotated[str, argument("The channel's instance, like telegram.")]
-    folder: Annotated[str, argument("The group below which theirs are made.", examples=("acme/eng",))]
-    senders: Annotated[
-        str,
-        option("A glob over senders.", examples=("email:*@acme.example", "telegram:user/*")),
-        Meta(max_length=512),
-    ] = "*"
-    per_day: Annotated[
-        int, option("How many come in on one day by themselves (0: somebody allows each).", least=0, most=1000)
-    ] = 10
 
 
 @declares("onboarding.close", right=WRITE)

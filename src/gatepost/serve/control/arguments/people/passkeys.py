@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.people.passkeys import Passkey
 
@@ -14,7 +14,7 @@ READ, WRITE = "logins.read", "logins.write"
 class PasskeyView(Passkey, frozen=True, kw_only=True):
     """`person`: how people call them."""
 
-    person: str
+    person: Annotated[str, shown("Person")]
 
 
 class PasskeyList(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.core.record_fields import option
+from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.serve.control.arguments.people.logins import WRITE
 from gatepost.serve.control.declaration import OperationArgs, declares
 
@@ -16,9 +16,9 @@ class SignInState(Struct, frozen=True, kw_only=True):
     """`name`: by which the person signs in; '': they have no identity on the web page. `password_login`: whether
     passwords are on here. `changed_at`: when they set theirs; None: they have none."""
 
-    name: str
+    name: Annotated[str, shown("Name to sign in with", ShownAs.CODE)]
     password_login: bool
-    changed_at: int | None
+    changed_at: Annotated[int | None, shown("Password", ShownAs.MOMENT, empty="None is set")]
 
 
 @declares("login.show", right=OWN, answers_all=True)

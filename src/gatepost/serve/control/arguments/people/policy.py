@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from gatepost.access.policy import PolicyStep
 from gatepost.access.subjects import Subject
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.arguments.people.grants import READ
 from gatepost.serve.control.declaration import OperationArgs, declares
 
@@ -25,11 +25,11 @@ class VisibleTool(Struct, frozen=True):
     """`group`: of tools. `effects`: the subjects that rules may name. `held`: the rules by which a person is asked
     first."""
 
-    name: str
-    group: str
-    effects: list[Subject]
-    summary: str
-    held: list[str]
+    name: Annotated[str, shown("Tool", ShownAs.CODE)]
+    group: Annotated[str, shown("Group of tools")]
+    effects: Annotated[list[Subject], shown("What it does outside")]
+    summary: Annotated[str, shown("What for")]
+    held: Annotated[list[str], shown("Waits for a person")]
 
 
 @declares("policy.explain", right=READ, needs_home=True)

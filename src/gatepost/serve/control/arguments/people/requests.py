@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument
+from gatepost.core.record_fields import ShownAs, argument, shown
 from gatepost.serve.control.arguments.agents.agents import READ
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
@@ -41,29 +41,29 @@ class PermitDetails(Struct, frozen=True, kw_only=True):
     """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it.
     `asked_by`: the person for whom the agent works, `asked_in` the conversation, `said` their words."""
 
-    id: str
-    kind: RequestKind
+    id: Annotated[str, shown("Id", ShownAs.CODE)]
     title: str
-    folder: str
-    session: str | None
-    asked_by: str
-    asked_in: str
-    said: str
-    tool: str
+    state: Annotated[RequestState, shown("State", ShownAs.BADGE)]
+    decision: str
+    folder: Annotated[str, shown("Group")]
+    session: Annotated[str | None, shown("Conversation")]
+    asked_by: Annotated[str, shown("Asked by")]
+    asked_in: Annotated[str, shown("In")]
+    said: Annotated[str, shown("With the words")]
+    kind: Annotated[RequestKind, shown("Asks for")]
+    tool: Annotated[str, shown("Tool", ShownAs.CODE)]
     why: str
     preview: str
     fields: list[PermitField]
     input: dict[str, Any]
     cut: bool
     editable: bool
-    state: RequestState
-    decision: str
-    quorum: int
-    voters: list[str]
+    asked_at: Annotated[int, shown("Asked", ShownAs.MOMENT)]
+    expires_at: Annotated[int | None, shown("Waits until", ShownAs.MOMENT)]
+    quorum: Annotated[int, shown("Who must agree")]
+    voters: Annotated[list[str], shown("Agreed")]
     choices: list[PermitChoice]
     questions: list[PermitQuestion]
-    asked_at: int
-    expires_at: int | None
 
 
 @declares("permit.show", right=READ, reads=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.tokens import Token, TokenState
 
@@ -17,7 +17,7 @@ Days = Annotated[int, option("For how many days it works (0: without end).", lea
 
 
 class TokenView(Token, frozen=True, kw_only=True):
-    state: TokenState
+    state: Annotated[TokenState, shown("State", ShownAs.BADGE)]
 
 
 class NewTokenView(Struct, frozen=True, kw_only=True):

@@ -1,10 +1,11 @@
 """People: make one known, give a role, let into a group, bind further identities."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import argument, option, shown
 from gatepost.flow.people.erasure_report import ErasureReport
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.people.users import User, UserRole
@@ -15,12 +16,19 @@ GRANT = "grants.write"  # it writes rows of the access list
 UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
 
 
+def render_roles(roles: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{role} of {folder}" if folder else f"{role} everywhere" for role, folder in roles)
+
+
 class UserDetails(User, frozen=True, kw_only=True):
+    """`roles`: each with its folder; '' is everywhere. `identities`: the id first. `direct_rooms`: where they can be
+    reached alone, the newest first."""
+
     known: bool
-    roles: tuple[tuple[str, str], ...]  # (role, folder); '' is everywhere
-    member_of: tuple[str, ...]
-    identities: tuple[str, ...]  # the id first
-    direct_rooms: tuple[str, ...]  # where they can be reached alone, the newest first
+    roles: Annotated[tuple[tuple[str, str], ...], shown("Roles", render=render_roles)]
+    member_of: Annotated[tuple[str, ...], shown("Member of", head="member of", render=", ".join)]
+    identities: Annotated[tuple[str, ...], shown("Also", head="also", render=lambda found: ", ".join(found[1:]))]
+    direct_rooms: Annotated[tuple[str, ...], shown("Can be reached in", details=True)]
 
 
 class PairingCode(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,12 @@
 """Channels: the instances that run, what they are made of, and whether their platforms accept them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Struct, field
 
 from gatepost.channels.contract import ChannelState, EndReason, SpecOrigin
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 
 READ, WRITE = "channel.read", "channel.write"
@@ -20,23 +21,23 @@ Secrets = Annotated[
 
 
 class ChannelListItem(Struct, frozen=True, kw_only=True):
-    """`state` is null while no gateway runs."""
+    """`state` is null while no gateway runs. `next_at`: when it is started anew. `waiting`: messages of the outbox."""
 
-    instance: str
-    kind: str
+    instance: Annotated[str, shown("Channel", ShownAs.CODE)]
+    kind: Annotated[str, shown("Kind")]
     origin: SpecOrigin
-    state: ChannelState | None
-    since_at: int | None = None
-    error: str = ""
-    remedy: str = ""
+    state: Annotated[ChannelState | None, shown("State", ShownAs.BADGE, empty="down")]
+    since_at: Annotated[int | None, shown("Since", ShownAs.MOMENT, head="since")] = None
+    error: Annotated[str, shown("Trouble")] = ""
+    remedy: Annotated[str, shown("What to do")] = ""
     reason: EndReason | None = None
-    next_at: int | None = None
-    beat_at: int | None = None
-    event_at: int | None = None
-    restarts: int = 0
+    next_at: Annotated[int | None, shown("Next try", ShownAs.MOMENT, head="next try")] = None
+    note: Annotated[str, shown("Note")] = ""
+    beat_at: Annotated[int | None, shown("Alive", ShownAs.MOMENT, head="last sign")] = None
+    event_at: Annotated[int | None, shown("Last message", ShownAs.MOMENT, head="last message")] = None
+    waiting: Annotated[int, shown("Waiting", ShownAs.NUMBER)] = 0
+    restarts: Annotated[int, shown("Restarts", ShownAs.NUMBER)] = 0
     tested_against: str = ""
-    note: str = ""
-    waiting: int = 0  # messages of the outbox
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -49,14 +50,20 @@ class AskedSetting(Struct, frozen=True, kw_only=True):
     is_optional: bool
 
 
+def _render_names(asked: Sequence[AskedSetting]) -> str:
+    return ", ".join(each.name for each in asked)
+
+
 class ChannelKindItem(Struct, frozen=True, kw_only=True):
-    name: str
-    title: str
-    before: str
-    asks: list[AskedSetting]
+    """`before`: what is done on the platform first. `extra`: the package's extra that it needs."""
+
+    name: Annotated[str, shown("Kind", head="kind")]
+    title: Annotated[str, shown("Platform", head="platform")]
+    before: Annotated[str, shown("First")]
+    asks: Annotated[list[AskedSetting], shown("Asks for", head="asks for", render=_render_names)]
     settings: list[AskedSetting]
-    tested_against: str
-    extra: str
+    tested_against: Annotated[str, shown("Tested against", head="tested against")]
+    extra: Annotated[str, shown("Extra", ShownAs.CODE)]
 
 
 class ChannelAnswer(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option, shown
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -19,7 +19,7 @@ class RouteListItem(Route, frozen=True, kw_only=True):
 
 
 class RouteTestRow(Route, frozen=True, kw_only=True):
-    held: bool
+    held: Annotated[bool, shown("Holds", ShownAs.FLAG, head="holds", word="yes")]
     why: Annotated[str, shown("Why")]
 
 
@@ -27,34 +27,34 @@ class RouteTestGroup(Struct, frozen=True, kw_only=True):
     """A group to which routes lead, and what becomes of the message there. `rights`: of the sender. `denied_by`: the
     row of the access list that shuts the sender out."""
 
-    folder: str
-    route: int
-    observe: bool
-    topic: str | None
-    session: str
-    outcome: MessageOutcome
-    rights: str
+    folder: Annotated[str, shown("Group")]
+    route: Annotated[int, shown("By route", ShownAs.NUMBER)]
+    observe: Annotated[bool, shown("Observes", ShownAs.FLAG, word="observes")]
+    topic: Annotated[str | None, shown("Topic")]
+    session: Annotated[str, shown("Conversation")]
+    outcome: Annotated[MessageOutcome, shown("Outcome", ShownAs.BADGE)]
+    rights: Annotated[str, shown("Rights of the sender")]
     reason: str
-    sentence: str
-    denied_by: int | None
+    sentence: Annotated[str, shown("Why")]
+    denied_by: Annotated[int | None, shown("Denied by row", ShownAs.NUMBER)]
 
 
 class RouteTestSender(Struct, frozen=True):
     """`person`: the one who has this identity. `known`: whether they are somebody here; `untrusted`: nothing proves who
     it is."""
 
-    id: str
-    person: str
-    known: bool
-    untrusted: bool
+    id: Annotated[str, shown("Sender", ShownAs.CODE)]
+    person: Annotated[str, shown("An identity of", ShownAs.CODE)]
+    known: Annotated[bool, shown("Known here", render=lambda known: "yes" if known else "no")]
+    untrusted: Annotated[bool, shown("Proof", ShownAs.FLAG, word="nothing proves who it is")]
 
 
 class RouteTestEngagement(Struct, frozen=True):
     """A group that is in the conversation; `until`: null if that never ends. `route`: by which it was spoken to."""
 
-    folder: str
-    until: str | None
-    route: int | None
+    folder: Annotated[str, shown("Group")]
+    until: Annotated[str | None, shown("Until", ShownAs.MOMENT, empty="without end")]
+    route: Annotated[int | None, shown("By route", ShownAs.NUMBER, empty="by itself")]
 
 
 class RouteTestResult(Struct, frozen=True, kw_only=True):
@@ -63,15 +63,15 @@ class RouteTestResult(Struct, frozen=True, kw_only=True):
     room and thread. `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the
     panic is over."""
 
-    why: str
-    outcome: MessageOutcome
+    why: Annotated[str, shown("Why")]
+    outcome: Annotated[MessageOutcome, shown("Outcome", ShownAs.BADGE)]
     reason: str
-    sentence: str
-    decided_by: DecidedBy
+    sentence: Annotated[str, shown("So")]
+    decided_by: Annotated[DecidedBy, shown("Decided by")]
     sender: RouteTestSender | None
-    policy: RoomPolicy
+    policy: Annotated[RoomPolicy, shown("Policy of the room")]
     command: str
-    halted: bool
+    halted: Annotated[bool, shown("Agents", ShownAs.FLAG, word="all are stopped")]
     engaged: list[RouteTestEngagement]
     dropped: bool
     groups: list[RouteTestGroup]

@@ -4,30 +4,24 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
-from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
+from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute, WebRouteFields, WebRouteKey
 
 READ, WRITE = "sites.read", "sites.write"
 MOST_LISTED = 200
-Folder = Annotated[str, argument("The group whose pages they are.", scope=True, examples=("acme/eng",))]
-Path = Annotated[
-    str,
-    argument("The path and all below it.", examples=("/pub/acme/eng/docs", "/priv/acme/eng")),
-    Meta(max_length=1000),
-]
 Hostname = Annotated[str, argument("The host name.", examples=("docs.example.com",)), Meta(max_length=300)]
 Limit = Annotated[int, option("How many at most.", least=1, most=MOST_LISTED)]
 
 
-class GroupSite(Struct, frozen=True):
+class GroupSite(Struct, frozen=True, kw_only=True):
     """`public`, `private`: their addresses below ours, '' if the group has no such pages. `access`: who sees the first
     page of public_html/ there."""
 
-    folder: str
-    public: str
-    private: str
-    access: WebAccess = WebAccess.AUTH
+    folder: Annotated[str, shown("Group", head="group")]
+    public: Annotated[str, shown("public_html", head="public_html")]
+    access: Annotated[WebAccess, shown("Who sees it", head="who sees it")] = WebAccess.AUTH
+    private: Annotated[str, shown("private_html", head="private_html")]
 
 
 class SiteList(Struct, frozen=True):
@@ -57,7 +51,7 @@ class ListWebRoutesArgs(OperationArgs[list[WebRoute]], frozen=True):
 
 
 @declares("site.set", right=WRITE)
-class SetWebRouteArgs(OperationArgs[WebRoute], frozen=True):
+class SetWebRouteArgs(WebRouteFields, OperationArgs[WebRoute], frozen=True, kw_only=True):
     """Set who sees a path of a group's pages.
 
     `public` is everybody, `auth` people who are signed in and may see the group, `deny` nobody. `redirect` leads to
@@ -66,20 +60,10 @@ class SetWebRouteArgs(OperationArgs[WebRoute], frozen=True):
     The longest path decides. A path that is closed here cannot be opened by an agent further down.
     """
 
-    folder: Folder
-    path: Path
-    access: Annotated[WebAccess, argument("The people who see it.")]
-    redirect_to: Annotated[
-        str, option("With redirect: where to.", examples=("/pub/acme/eng/new/",)), Meta(max_length=1000)
-    ] = ""
-
 
 @declares("site.rm", right=WRITE)
-class RemoveWebRouteArgs(OperationArgs[WebRoute], frozen=True):
+class RemoveWebRouteArgs(WebRouteKey, OperationArgs[WebRoute], frozen=True, kw_only=True):
     """Take back what `site set` or an agent said about a path."""
-
-    folder: Folder
-    path: Path
 
 
 @declares("site.hosts", right=READ, reads=True)

@@ -46,7 +46,8 @@ async def add_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
     number = await _write(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
     known = {each.text for each in await deps.store.read(acl.list_rules, args.folder)}
-    return NewGrantRule(number, args.folder, args.rule, list_gaps(tools, parse(args.rule), known))
+    gaps = list_gaps(tools, parse(args.rule), known)
+    return NewGrantRule(id=number, folder=args.folder, rule=args.rule, not_covered=gaps)
 
 
 @operation
@@ -57,7 +58,7 @@ async def remove_rule(deps: OperationDeps, args: RemoveGrantRuleArgs) -> GrantRu
             raise NotFound("rule", f"{args.rule} of {args.folder}", "`gatepost grant list` shows them")
         return gone
 
-    return GrantRuleRemoval(await _write(deps, remove), args.folder, args.rule)
+    return GrantRuleRemoval(folder=args.folder, rule=args.rule, removed=await _write(deps, remove))
 
 
 @operation

@@ -179,7 +179,7 @@ def _make_scope(args: SpeakArgs) -> str:
 async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) -> AclRow:
     giver = acl.OPERATOR if deps.caller == OPERATOR else deps.caller
     scope = _make_scope(args)
-    new = AclRow(0, parse_who(args.who), "interact", scope, effect, granted_by=giver)
+    new = AclRow(id=0, principal=parse_who(args.who), action="interact", scope=scope, effect=effect, granted_by=giver)
     check_platform(deps.home, "who", args.who.partition(":")[0])
     now = deps.clock.now()
 

@@ -64,7 +64,7 @@ def _find_sites(home: Home, folders: Sequence[str], limit: int) -> SiteList:
     with open_untrusted(home.groups) as root:
         for folder in folders[:MOST_SEEN]:
             public, private = (_find_address(root, folder, kind) for kind in SiteKind)
-            found += [GroupSite(folder, public, private)] if public or private else []
+            found += [GroupSite(folder=folder, public=public, private=private)] if public or private else []
             if len(found) == limit:
                 return SiteList(found, folder)
     return SiteList(found, folders[MOST_SEEN - 1] if len(folders) > MOST_SEEN else "")

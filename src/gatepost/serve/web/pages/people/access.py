@@ -1,34 +1,21 @@
 """Access: rules of groups, rows of the access list, roles; and why a call is allowed or not."""
 
-from gatepost.serve.control.arguments.people.grants import AclListItem, ListGrantsArgs
+from gatepost.access.policy import PolicyStep
+from gatepost.serve.control.arguments.people.grants import AclListItem, ListGrantsArgs, RoleMember
 from gatepost.serve.control.arguments.people.policy import ExplainCallArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, flag, link, made, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, Badge, Block, EmptyState, Note, PageView, Tone
 from gatepost.store.rights.acl import GrantRow
 
 EXPLAIN = Action(label="Explain a call", operation="policy.explain", asks=True)
 ADD_RULE = Action(label="New rule", operation="grant.add", asks=True, tone=Tone.GOOD)
 ADD_ROW = Action(label="New row", operation="acl.add", asks=True)
-RULE = (
-    link("folder", "Group", "/groups/{folder}"),
-    code("text", "Rule"),
-    text("added_by", "By"),
-    moment("added_at", "Since"),
-)
-ROW = (
-    badge("effect", "Effect"),
-    code("principal", "Who"),
-    code("action", "What"),
-    code("scope", "Where"),
-    code("params", "If it carries"),
-    code("predicate", "If"),
-    flag("grant_option", "Given on", "may be given on"),
-    made("counts", "Counts", lambda row: None if row.counts else Badge("void", Tone.WARN)),
-    text("granted_by", "By"),
-    moment("granted_at", "Since"),
-)
-STEP = (text("source", "By"), text("text", "Rule"), text("says", "Says"))
+RULE = make_columns(GrantRow, {"folder": link("folder", "Group", "/groups/{folder}")})
+VOID = made("counts", "Counts", lambda row: None if row.counts else Badge("void", Tone.WARN))
+ROW = make_columns(AclListItem, {"counts": VOID})
+MEMBER = make_columns(RoleMember)
+STEP = make_columns(PolicyStep)
 
 
 @page("/access", "Access", Section.ACCESS, "grant.list", order=30)
@@ -38,13 +25,12 @@ async def show_access(request: PageRequest) -> PageView:
     rules = EmptyState(text="No group has rules of its own: tiers and defaults decide.", action=ADD_RULE)
     rows = EmptyState(text="There are no rows: owners may everything, the others what their group may.", action=ADD_ROW)
     roles = EmptyState(text="No role has members.")
-    member = (code("child", "Member"), code("role", "Of"))
     return PageView(
         blocks=[
             *blocks,
             make_table(found.rules, RULE, rules, actions=list_rule_actions, title="Rules of groups"),
             make_table(found.rows, ROW, rows, actions=list_row_actions, title="Access list"),
-            make_table(found.members, member, roles, title="Roles"),
+            make_table(found.members, MEMBER, roles, title="Roles"),
         ],
         actions=(EXPLAIN, ADD_ROW, ADD_RULE),
     )

@@ -10,7 +10,7 @@ from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields, list_inputs
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import badge, code, flag, made, make_table, moment, shorten, text
+from gatepost.serve.web.dashboard.tables import code, flag, made, make_columns, make_table, shorten, text
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -64,16 +64,7 @@ OPERATION = (
     made("right", "Right", lambda operation: Code(shorten(operation.info.right))),
     made("kind", "Kind", _show_effect),
 )
-TOKEN = (
-    code("id", "Token"),
-    text("label", "Label"),
-    text("maker", "As"),
-    made("scopes", "Scopes", lambda token: Code(" ".join(token.scopes))),
-    badge("state", "State"),
-    moment("created_at", "Since"),
-    moment("expires_at", "Ends"),
-    moment("last_used_at", "Last used"),
-)
+TOKEN = make_columns(ApiTokenView)
 ARGUMENT = (
     code("name", "Argument"),
     made("kind", "Type", render_kind),

@@ -7,16 +7,13 @@ from gatepost.serve.control.arguments.people.logins import READ, BrowserLoginVie
 from gatepost.serve.control.arguments.people.passkeys import ListPasskeysArgs, PasskeyList, PasskeyView
 from gatepost.serve.control.arguments.people.passwords import ShowSignInArgs, SignInState
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, made, make_moment, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import made, make_columns, make_facts, make_table
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
     Block,
     Cell,
-    Code,
     EmptyState,
-    Fact,
-    Facts,
     Filter,
     FormInput,
     InputKind,
@@ -26,24 +23,13 @@ from gatepost.serve.web.dashboard.view import (
     Tone,
 )
 
-WAYS = {
-    "one_time_link": "One-time link",
-    "password": "Password",
-    "passkey": "Passkey",
-    "oidc": "Single sign-on",
-    "proxy_header": "Proxy",
-}
 WHOSE = (("", "Mine"), ("all", "Everybody's"))
 EMPTY = EmptyState(
     text="No browser is signed in as you. This prints an address that does it:", command="gatepost login"
 )
 LEAD = "Each browser stays signed in for some weeks. Sign out what you do not know or use no more."
-PASSKEY = (
-    text("label", "Passkey"),
-    code("host", "Works on"),
-    moment("last_used_at", "Last used"),
-    moment("created_at", "Added"),
-)
+PASSKEY = make_columns(PasskeyView)
+OWN_PASSKEY = make_columns(PasskeyView, without=("person",))
 NO_PASSKEY = EmptyState(text="You have no passkey. Add one below: then you sign in with your device alone.")
 PASSKEYS_OFF = "Passkeys are off, so these sign nobody in. The setting web.passkey_login switches them on."
 PASSKEY_HELP = (
@@ -63,16 +49,9 @@ def _show_this(login: BrowserLoginView) -> Cell:
     return Badge("this browser", Tone.GOOD) if login.is_this else ""
 
 
-BROWSER = (
-    made("device", "Device", lambda login: login.device or "Unknown device"),
-    made("is_this", "Where", _show_this),
-    made("way", "By", lambda login: WAYS.get(login.way, login.way)),
-    code("peer", "Address"),
-    moment("last_seen_at", "Last seen"),
-    moment("created_at", "Since"),
-    moment("expires_at", "Until"),
-)
-PERSON = text("person", "Person")
+THIS = {"is_this": made("is_this", "Where", _show_this)}
+BROWSER = make_columns(BrowserLoginView, THIS)
+OWN_BROWSER = make_columns(BrowserLoginView, THIS, without=("person",))
 
 
 @page("/logins", "Sign-ins", Section.ACCESS, "login.list", order=40)
@@ -89,7 +68,7 @@ def make_logins_view(
     found: Sequence[BrowserLoginView], state: SignInState, sees_all: bool, everybody: bool
 ) -> PageView:
     """`state`: how the person signs in. `sees_all`: they may see those of other people; `everybody`: they do."""
-    fields = (PERSON, *BROWSER) if everybody else BROWSER
+    fields = BROWSER if everybody else OWN_BROWSER
     whose = Filter(name="whose", label="Whose", choices=WHOSE, chosen="all" if everybody else "")
     return PageView(
         blocks=[*_list_facts(state), make_table(found, fields, EMPTY, actions=list_actions)],
@@ -108,16 +87,7 @@ def list_actions(login: BrowserLoginView) -> tuple[Action, ...]:
 
 
 def _list_facts(state: SignInState) -> list[Block]:
-    if not state.password_login:
-        return []
-    return [
-        Facts(
-            items=[
-                Fact("Name to sign in with", Code(state.name)),
-                Fact("Password", make_moment(state.changed_at) if state.changed_at else "None is set"),
-            ]
-        )
-    ]
+    return [make_facts(state, make_columns(SignInState))] if state.password_login else []
 
 
 def _list_password_actions(state: SignInState) -> tuple[Action, ...]:
@@ -134,7 +104,7 @@ def make_passkey_blocks(answer: PasskeyList, everybody: bool) -> list[Block]:
 
     `everybody`: those of other people are among them.
     """
-    fields = (PERSON, *PASSKEY) if everybody else PASSKEY
+    fields = PASSKEY if everybody else OWN_PASSKEY
     table = make_table(answer.passkeys, fields, NO_PASSKEY, title="Passkeys", actions=list_passkey_actions)
     if answer.missing:
         return [table, Note(text="The library for passkeys is not installed.", hint=answer.missing, tone=Tone.WARN)]

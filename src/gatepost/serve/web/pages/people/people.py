@@ -1,77 +1,25 @@
 """People: who is known, by which names, with which roles; and newcomers who wait."""
 
 from gatepost.serve.control.arguments.people.onboarding import ListNewcomersArgs
-from gatepost.serve.control.arguments.people.tokens import ListInvitationsArgs
+from gatepost.serve.control.arguments.people.tokens import ListInvitationsArgs, TokenView
 from gatepost.serve.control.arguments.people.users import ListUsersArgs, ShowUserArgs, UserDetails
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import (
-    badge,
-    code,
-    flag,
-    link,
-    made,
-    make_facts,
-    make_table,
-    moment,
-    number,
-    shorten,
-    text,
-)
-from gatepost.serve.web.dashboard.view import Action, Block, Cell, EmptyState, PageView, Tone
+from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_facts, make_table
+from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, PageView, Tone
 from gatepost.store.people.newcomers import Entrance, Newcomer, NewcomerState
 
 NEW = Action(label="Add a person", operation="user.add", asks=True, tone=Tone.GOOD)
 INVITE = Action(label="Invite", operation="invite.create", asks=True)
 OPEN = Action(label="Open an entrance", operation="onboarding.open", asks=True)
 EMPTY = EmptyState(text="Nobody is known yet. Whoever writes first, or is invited, is here.", action=INVITE)
-
-
-def _show_roles(person: UserDetails) -> Cell:
-    return shorten(", ".join(role if not folder else f"{role} of {folder}" for role, folder in person.roles)) or None
-
-
-ROLES = made("roles", "Roles", _show_roles)
-MEMBER = made("member_of", "Member of", lambda person: shorten(", ".join(person.member_of)) or None)
-NAMES = made("identities", "Also", lambda person: shorten(", ".join(person.identities)) or None)
-ROOMS = made("direct_rooms", "Can be reached in", lambda person: shorten(", ".join(person.direct_rooms)) or None)
-PERSON = (
-    link("id", "Person", "/people/{id}"),
-    text("name", "Name"),
-    ROLES,
-    MEMBER,
-    NAMES,
-    moment("created_at", "Known since"),
-)
-NEWCOMER = (
-    text("name", "Name"),
-    code("sender", "Who"),
-    text("instance", "Channel"),
-    code("address", "Wrote in"),
-    badge("state", "State"),
-    text("reason", "Why"),
-    made("folder", "Group", lambda each: each.folder or f"{each.parent}/…"),
-    text("invited_by", "Invited by"),
-    text("decided_by", "Decided by"),
-    moment("asked_at", "Asked"),
-    moment("admitted_at", "Let in"),
-)
-ENTRANCE = (
-    text("instance", "Channel"),
-    code("senders", "Who"),
-    made("folder", "Group", lambda entrance: f"{entrance.folder}/…"),
-    made("per_day", "Lets in", lambda entrance: _show_limit(entrance)),
-    text("created_by", "By"),
-    moment("created_at", "Since"),
-)
-INVITATION = (
-    text("label", "Label"),
-    link("folder", "Group", "/groups/{folder}"),
-    flag("own_group", "For", "own groups below it"),
-    badge("state", "State"),
-    number("uses_left", "Uses left"),
-    moment("created_at", "Since"),
-    moment("expires_at", "Ends"),
-    text("created_by", "Made by"),
+PERSON = make_columns(UserDetails, {"id": link("id", "Person", "/people/{id}")})
+DETAILS = make_columns(UserDetails, details=True)
+NEWCOMER = make_columns(Newcomer, {"folder": made("folder", "Group", lambda each: each.folder or f"{each.parent}/…")})
+ENTRANCE = make_columns(Entrance)
+INVITATION = make_columns(
+    TokenView,
+    {"folder": link("folder", "Group", "/groups/{folder}")},
+    without=("kind", "address", "signature", "origins", "instructions"),  # an invitation has none of them
 )
 
 
@@ -95,10 +43,6 @@ async def show_people(request: PageRequest) -> PageView:
     return PageView(blocks=blocks, actions=(OPEN, INVITE, NEW))
 
 
-def _show_limit(entrance: Entrance) -> Cell:
-    return f"{entrance.per_day} a day" if entrance.per_day else "each when somebody allows it"
-
-
 def list_entrance_actions(entrance: Entrance) -> tuple[Action, ...]:
     given = {"id": entrance.id}
     return (Action(label="Close", operation="onboarding.close", args=given, asks=True, tone=Tone.BAD),)
@@ -118,10 +62,9 @@ def list_newcomer_actions(newcomer: Newcomer) -> tuple[Action, ...]:
 async def show_person(request: PageRequest) -> PageView:
     person = await request.ask(ShowUserArgs(id=request.params["id"]))
     given = {"id": person.id}
-    fields = (code("id", "Id"), text("name", "Name"), ROLES, MEMBER, NAMES, ROOMS, moment("created_at", "Known since"))
     return PageView(
         title=person.name or person.id,
-        blocks=[make_facts(person, fields)],
+        blocks=[make_facts(person, DETAILS)],
         actions=(
             Action(label="Give a role", operation="user.role", args=given, asks=True),
             Action(label="Make a member", operation="user.member", args=given, asks=True),

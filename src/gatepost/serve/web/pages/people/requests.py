@@ -12,17 +12,14 @@ from gatepost.serve.control.arguments.people.requests import (
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    badge,
-    code,
     link,
     made,
+    make_columns,
     make_facts,
     make_moment,
     make_table,
-    moment,
     render_fields,
     shorten,
-    text,
 )
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -55,19 +52,15 @@ REQUEST = (
     made("input", "With", lambda each: render_fields(each.request.input)),
     made("askedAt", "Since", lambda each: make_moment(each.request.asked_at)),
 )
-DETAILS = (
-    badge("state", "State"),
-    link("folder", "Group", "/groups/{folder}"),
-    link("session", "Conversation", "/sessions/{id}"),
-    text("asked_by", "Asked by"),
-    made("said", "With the words", lambda asked: shorten(asked.said, 200) or None),
-    text("kind", "Asks for"),
-    code("tool", "Tool"),
-    moment("asked_at", "Asked"),
-    moment("expires_at", "Waits until"),
-    made("quorum", "Who must agree", lambda asked: f"{len(asked.voters)} of {asked.quorum}"),
-    code("id", "Id"),
-    made("voters", "Agreed", lambda asked: ", ".join(asked.voters) or None),
+DETAILS = make_columns(
+    PermitDetails,
+    {
+        "folder": link("folder", "Group", "/groups/{folder}"),
+        "session": link("session", "Conversation", "/sessions/{id}"),
+        "said": made("said", "With the words", lambda asked: shorten(asked.said, 200) or None),
+        "quorum": made("quorum", "Who must agree", lambda asked: f"{len(asked.voters)} of {asked.quorum}"),
+        "voters": made("voters", "Agreed", lambda asked: ", ".join(asked.voters) or None),
+    },
 )
 
 

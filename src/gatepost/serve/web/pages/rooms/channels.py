@@ -10,7 +10,7 @@ from gatepost.serve.control.arguments.rooms.channels import (
     ListChannelsArgs,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import badge, code, link, make_table, moment, number, text
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_table
 from gatepost.serve.web.dashboard.view import (
     Action,
     EmptyState,
@@ -26,22 +26,9 @@ from gatepost.serve.web.dashboard.view import (
 
 EMPTY = EmptyState(text="No platform is connected. The chat and the terminal work without one.")
 LEAD = "Its platform is asked first. If it says no, or cannot be reached, nothing is written."
-CHANNEL = (
-    code("instance", "Channel"),
-    text("kind", "Kind"),
-    badge("state", "State"),
-    text("error", "Trouble"),
-    text("remedy", "What to do"),
-    moment("beat_at", "Alive"),
-    moment("event_at", "Last message"),
-    number("waiting", "Waiting"),
-    number("restarts", "Restarts"),
-)
-KIND = (
-    link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title),
-    text("before", "First"),
-    text("tested_against", "Tested against"),
-)
+CHANNEL = make_columns(ChannelListItem)
+PLATFORM = link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title)
+KIND = make_columns(ChannelKindItem, {"name": PLATFORM}, without=("title",))
 
 
 @page("/channels", "Channels", Section.GATEWAY, "channel.list", order=10)

@@ -21,9 +21,7 @@ from gatepost.serve.web.dashboard.tables import (
     make_facts,
     make_table,
     moment,
-    number,
     shorten,
-    text,
 )
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -39,6 +37,7 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.store.messages.destinations import Destination
 from gatepost.store.rights.acl import GrantRow
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.pinned_rules import PinnedRule
@@ -61,29 +60,16 @@ PLACE = made(
     lambda group: f"{group.gateway}, moves to {group.moves_to}" if group.moves_to else group.gateway,
 )
 ROUTE = make_columns(Route)
-DESTINATION = (text("name", "Name"), text("kind", "Kind"), code("address", "Where"), code("target_folder", "Group"))
+DESTINATION = make_columns(Destination)
 SESSION = (
     link("id", "Conversation", "/sessions/{id}", shown=lambda session: session.title or session.id),
     code("address", "Room"),
     badge("state", "State"),
     moment("active_at", "Active"),
 )
-
-
-TOOL = (
-    code("name", "Tool"),
-    text("group", "Group of tools"),
-    made("effects", "What it does outside", lambda tool: ", ".join(tool.effects) or None),
-    text("summary", "What for"),
-    made("held", "Waits for a person", lambda tool: shorten(", ".join(tool.held)) or None),
-)
-RULE = (code("text", "Rule"), text("added_by", "By"), moment("added_at", "Since"))
-PINNED = (
-    text("text", "Rule"),
-    made("address", "Room", lambda rule: rule.address or "every one"),
-    text("added_by", "By"),
-    moment("added_at", "Since"),
-)
+TOOL = make_columns(VisibleTool)
+RULE = make_columns(GrantRow, without=("folder",))
+PINNED = make_columns(PinnedRule, without=("folder",))
 EDITOR_ROWS = 28
 
 
@@ -156,7 +142,7 @@ def make_files(folder: str, found: Sequence[GroupFile]) -> TableBlock:
         query = urlencode({"file": file.path})
         return Link(shorten(file.path), f"{render_path('/groups/{folder}', folder=folder)}?{query}")
 
-    fields = (made("path", "File", show_link), number("size", "Bytes"), moment("changed_at", "Changed"))
+    fields = make_columns(GroupFile, {"path": made("path", "File", show_link)})
     new = Action(label="New skill", operation="group.write_file", args={"folder": folder}, asks=True)
     return make_table(found, fields, EmptyState(text="It has no AGENTS.md.", action=new), title="Files")
 

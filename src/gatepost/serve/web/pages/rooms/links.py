@@ -3,20 +3,16 @@
 from gatepost.serve.control.arguments.people.tokens import ListTokensArgs, TokenView
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
-    code,
-    flag,
     in_files,
     link,
     made,
+    make_columns,
     make_moment,
     make_table,
-    moment,
-    number,
     shorten,
-    text,
 )
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, PageView, Tone
-from gatepost.store.rights.tokens import SignatureScheme, TokenKind, TokenState
+from gatepost.store.rights.tokens import TokenKind, TokenState
 
 PAGE = 100
 SHOWN = 60  # characters of instructions
@@ -26,23 +22,15 @@ NEW_WEBHOOK = Action(
 NEW_CHAT = Action(label="New chat link", operation="token.add", args={"kind": TokenKind.CHAT_LINK.value}, asks=True)
 NEW_INVITATION = Action(label="Invite", operation="invite.create", asks=True)
 EMPTY = EmptyState(text="There are no links. By a webhook a program hands messages to an agent.", action=NEW_WEBHOOK)
-LINK = (
-    in_files("id"),
-    made("label", "Label", lambda row: row.label or Code(row.id)),
-    made("kind", "Kind", lambda row: Badge(row.kind.replace("_", " "))),
-    link("folder", "Group", "/groups/{folder}"),
-    flag("own_group", "For", "own groups below it"),
-    code("address", "Room"),
-    made("signature", "Signed", lambda row: Badge(row.signature) if is_signed(row) else None),
-    text("origins", "Sites"),
-    made("instructions", "Instructions", lambda row: shorten(row.instructions, SHOWN) or None),
-    number("uses_left", "Uses left"),
-    in_files("state"),
-    moment("created_at", "Since"),
-    made("expires_at", "Ends", lambda row: show_end(row)),
-    moment("last_used_at", "Last used"),
-    in_files("created_by"),
-)
+OWN = {
+    "label": made("label", "Label", lambda row: row.label or Code(row.id)),
+    "kind": made("kind", "Kind", lambda row: Badge(row.kind.replace("_", " "))),
+    "folder": link("folder", "Group", "/groups/{folder}"),
+    "instructions": made("instructions", "Instructions", lambda row: shorten(row.instructions, SHOWN) or None),
+    "expires_at": made("expires_at", "Ends", lambda row: show_end(row)),
+    "state": in_files("state"),
+}
+LINK = make_columns(TokenView, OWN)
 
 
 @page("/links", "Links", Section.ACCESS, "token.list", order=60)
@@ -61,10 +49,6 @@ def show_end(token: TokenView) -> Cell:
     if token.state != TokenState.VALID:
         return Badge(token.state.replace("_", " "))
     return make_moment(token.expires_at) if token.expires_at else None
-
-
-def is_signed(token: TokenView) -> bool:
-    return token.signature != SignatureScheme.NONE
 
 
 def list_actions(token: TokenView) -> tuple[Action, ...]:

@@ -2,18 +2,11 @@
 
 from gatepost.serve.control.arguments.rooms.rooms import ListRoomsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, flag, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView
 from gatepost.store.rooms.rooms import Room
 
-ROOM = (
-    text("name", "Name"),
-    code("address", "Address"),
-    text("instance", "Channel"),
-    flag("direct", "Direct", "direct"),
-    text("policy", "Who may write"),
-    moment("created_at", "Known since"),
-)
+ROOM = make_columns(Room)
 EMPTY = EmptyState(text="Nobody has written from a room yet. Add a channel, or say something in the chat.")
 
 

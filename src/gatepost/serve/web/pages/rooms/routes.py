@@ -4,9 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gatepost.serve.control.arguments.rooms.routes import ListRoutesArgs, RouteListItem, RouteTestArgs, RouteTestResult
+from gatepost.serve.control.arguments.rooms.routes import (
+    ListRoutesArgs,
+    RouteListItem,
+    RouteTestArgs,
+    RouteTestEngagement,
+    RouteTestGroup,
+    RouteTestResult,
+    RouteTestRow,
+    RouteTestSender,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, made, make_columns, make_facts, make_table, text
+from gatepost.serve.web.dashboard.tables import made, make_columns, make_facts, make_table
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -23,15 +32,10 @@ from gatepost.serve.web.dashboard.view import (
 NEW = Action(label="New route", operation="route.add", asks=True, tone=Tone.GOOD)
 TESTED_BY = ("address", "instance", "sender", "verb", "text", "thread")
 ROUTE = make_columns(RouteListItem, details=True)
+NOBODY = EmptyState(text="Nobody.")
 EMPTY = EmptyState(text="No route leads anywhere: every message would be dropped.", action=NEW)
-TESTED = (
-    code("match", "Messages that match"),
-    code("target", "Go to"),
-    made("held", "Holds", lambda row: Badge("yes", Tone.GOOD) if row.held else Badge("no", Tone.QUIET)),
-    text("why", "Why"),
-)
-
-
+HELD = made("held", "Holds", lambda row: Badge("yes", Tone.GOOD) if row.held else Badge("no", Tone.QUIET))
+TESTED = make_columns(RouteTestRow, {"held": HELD}, without=("seq", "also", "mode", "ttl_s", "created_by"))
 VERBS = ("message", "mention", "reply", "like")
 
 
@@ -93,9 +97,13 @@ def make_test_form(given: Mapping[str, str]) -> FormBlock:
 
 
 def show_test(tested: RouteTestResult) -> list[Block]:
-    said = make_facts(
-        tested, (text("why", "Why"), text("decided_by", "Decided by"), text("sentence", "So")), title="This message"
-    )
     groups = ", ".join(each.folder for each in tested.groups) or "nobody"
     note = Note(text=f"It goes to {groups}.", tone=Tone.BAD if tested.dropped else Tone.GOOD)
-    return [note, said, make_table(tested.routes, TESTED, EMPTY, title="Judged one by one")]
+    blocks: list[Block] = [note, make_facts(tested, make_columns(RouteTestResult), title="This message")]
+    if tested.sender is not None:
+        blocks.append(make_facts(tested.sender, make_columns(RouteTestSender), title="Its sender"))
+    if tested.groups:
+        blocks.append(make_table(tested.groups, make_columns(RouteTestGroup), NOBODY, title="Groups"))
+    if tested.engaged:
+        blocks.append(make_table(tested.engaged, make_columns(RouteTestEngagement), NOBODY, title="In conversation"))
+    return [*blocks, make_table(tested.routes, TESTED, EMPTY, title="Judged one by one")]

@@ -12,7 +12,7 @@ from gatepost.serve.control.arguments.rooms.sites import (
     SiteList,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, link, made, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, EmptyState, Link, Note, PageView, Tone
 from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 
@@ -55,26 +55,25 @@ def _show_path(route: WebRoute) -> Cell:
     return Link(path, render_url(*path.split("/")[1:])) if known else path
 
 
-SITE = (
-    link("folder", "Group", "/groups/{folder}"),
-    made("public", "public_html", lambda row: _show_address(row, SiteKind.PUBLIC, bool(row.public))),
-    made("access", "Who sees it", _show_audience),
-    made("private", "private_html", lambda row: _show_address(row, SiteKind.PRIVATE, bool(row.private))),
+GROUP = link("folder", "Group", "/groups/{folder}")
+SITE = make_columns(
+    GroupSite,
+    {
+        "folder": GROUP,
+        "public": made("public", "public_html", lambda row: _show_address(row, SiteKind.PUBLIC, bool(row.public))),
+        "access": made("access", "Who sees it", _show_audience),
+        "private": made("private", "private_html", lambda row: _show_address(row, SiteKind.PRIVATE, bool(row.private))),
+    },
 )
-ROUTE = (
-    made("path", "Path", _show_path),
-    made("access", "Who sees it", _show_access),
-    code("redirect_to", "Leads to"),
-    link("folder", "Group", "/groups/{folder}"),
-    text("created_by", "By"),
-    moment("created_at", "Since"),
+ROUTE = make_columns(
+    WebRoute,
+    {
+        "folder": GROUP,
+        "path": made("path", "Path", _show_path),
+        "access": made("access", "Who sees it", _show_access),
+    },
 )
-HOST = (
-    code("hostname", "Host name"),
-    link("folder", "Group", "/groups/{folder}"),
-    text("created_by", "By"),
-    moment("created_at", "Since"),
-)
+HOST = make_columns(WebHost, {"folder": GROUP})
 
 
 @page("/sites", "Sites", Section.AGENTS, "site.list", order=70)
