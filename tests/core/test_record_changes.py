@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.core.record_changes import get_given, make_change, parse_pairs, parse_texts
+from gatepost.core.record_changes import get_given, make_change, make_optional, parse_pairs, parse_texts
 
 
 class Boat(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,18 @@ def test_a_change_has_the_fields_that_were_given_and_no_others() -> None:
     assert get_given(change) == {"sails": None, "stores": {"rum": 3, "salt": None}}
     assert msgspec.to_builtins(change) == {"sails": None, "stores": {"rum": 3, "salt": None}}
     assert get_given(CHANGE()) == {}
+
+
+def test_optional_fields_are_none_unless_given_and_may_be_described_anew() -> None:
+    optional = make_optional(Boat, name=Meta(description="Another name."))
+    assert msgspec.to_builtins(msgspec.convert({"crew": ["ann"]}, optional)) == {
+        **dict.fromkeys(Boat.__struct_fields__),
+        "crew": ("ann",),
+    }
+    described = msgspec.json.schema(optional)["$defs"]["OptionalBoat"]["properties"]
+    assert described["name"]["description"] == "Another name."
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"sails": -1}, optional)
 
 
 @pytest.mark.parametrize(

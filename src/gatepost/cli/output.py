@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import FieldView, ShownAs, list_views
+from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_views
 from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
 
@@ -31,6 +31,7 @@ class Colored(Struct, frozen=True):
 
 
 Show = Callable[[Any], object]
+Zone = tuple[tzinfo | None, str]  # and its name; None: the local one of whoever looks
 Piece = str | Colored
 Line = tuple[Piece, ...]
 
@@ -91,20 +92,47 @@ def print_table(
 
 
 def print_records(
-    record: type[Struct], found: Sequence[Struct], own: Mapping[str, Show] = {}, *, empty: str = "nothing"
+    record: type[Struct],
+    found: Sequence[Struct],
+    own: Mapping[str, Show] = {},
+    *,
+    empty: str = "nothing",
+    gives: Sequence[str] = (),
+    zone: Zone | None = None,
+    without: Sequence[str] = (),
 ) -> None:
     """A table with a column for each field that the record says how to show. `own`: the texts of some fields, each made
-    from a row."""
-    views = {name: view for name, view in list_views(record).items() if not view.details}
-    rows = [[_show(name, view, each, own) for name, view in views.items()] for each in found]
-    print_table([view.head or name for name, view in views.items()], rows, empty=empty)
+    from a row. `zone`: of its moments, with the name that their heads have. `without`: fields that are no column here.
+    `gives`: as `print_table` has it."""
+    views = {name: view for name, view in list_views(record).items() if not view.details and name not in without}
+    rows = [[_show(name, view, each, own, zone) for name, view in views.items()] for each in found]
+    print_table([_make_head(name, view, zone) for name, view in views.items()], rows, empty=empty, gives=gives)
 
 
-def print_details(record: type[Struct], found: Struct, own: Mapping[str, Show] = {}, *, width: int) -> None:
-    """Print each field that the record says how to show, also those that tables leave out."""
+def _make_head(name: str, view: FieldView, zone: Zone | None) -> str:
+    return f"{view.head or name} ({zone[1]})" if zone and view.kind is ShownAs.MOMENT else view.head or name
+
+
+def print_details(
+    record: type[Struct],
+    found: Struct,
+    own: Mapping[str, Show] = {},
+    *,
+    width: int,
+    sparse: bool = False,
+    zone: Zone | None = None,
+) -> None:
+    """Print each field that the record says how to show, also those that tables leave out. `sparse`: not those that
+    hold nothing."""
     for name, view in list_views(record).items():
-        for label, said in _list_lines(view.head or name, _show(name, view, found, own)):
-            print_line(f"{label:<{width}} {_cell(said)}")
+        said = _show(name, view, found, own, zone)
+        if sparse and said in (None, "", [], ()):
+            continue
+        if view.kind is ShownAs.LONG and said:
+            print_line(f"{view.head or name:<{width}} ", join_lines(said).rstrip().replace("\n", f"\n{'':<{width}} "))
+            continue
+        for label, each in _list_lines(view.head or name, said):
+            print_line(f"{label:<{width}} {_cell(each)}")
 
 
 def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
@@ -114,13 +142,20 @@ def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
     return [(label, each) for each in said] if isinstance(said, list | tuple) else [(label, said)]
 
 
-def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show]) -> object:
+def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone: Zone | None) -> object:
     if name in own:
         return own[name](row)
     said: object = view.get_text(getattr(row, name))
     if view.kind is ShownAs.MOMENT:
-        return format_iso(said) if isinstance(said, str) else format_time(said if isinstance(said, int) else None)
-    return f"{said:.2f} USD" if view.kind is ShownAs.MONEY and isinstance(said, int | float) else said
+        there = zone[0] if zone else None
+        if isinstance(said, str):
+            return format_iso(said, there)
+        return format_time(said, there) if said and isinstance(said, int) else None
+    if view.kind is ShownAs.MONEY and isinstance(said, int):
+        from gatepost.access.budgets import render_usd
+
+        return render_usd(said) if said else None
+    return said
 
 
 def get_line_width() -> int | None:
@@ -147,7 +182,8 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return one_line(str(value)) or "-"
+    said = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return one_line(said) or "-"
 
 
 def cut(text: str, width: int) -> str:

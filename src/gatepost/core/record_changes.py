@@ -36,6 +36,19 @@ def make_change(record: type[S]) -> type[S]:
     )
 
 
+def make_optional(record: type[S], **described: Meta) -> type[S]:
+    """Return the record with every field None unless it is given: for arguments that change a record. `described`: what
+    is said of some fields there, in the place of their own notes."""
+    fields = []
+    for field in structs.fields(record):
+        kind, notes = split_notes(field.type)
+        notes = [described[field.name]] if field.name in described else notes
+        fields.append((field.name, Annotated[(kind | None, *(notes or [Meta()]))], None))
+    return defstruct(  # type: ignore[return-value]  # its fields are those of the record, or None
+        f"Optional{record.__name__}", fields, frozen=True, kw_only=True, module=record.__module__
+    )
+
+
 def get_given(change: Struct) -> dict[str, Any]:
     """Return the fields of a change that are there."""
     values = ((name, getattr(change, name)) for name in change.__struct_fields__)
