@@ -105,8 +105,7 @@ HIDDEN: Hidden = {
     (PAGE, "AgentSnapshot"): hide(IN_COMMAND="available_modes pending_permissions notes"),
     (COMMAND, "Mode"): hide(DETAIL="label description"),
     (PAGE, "Mode"): hide(IN_COMMAND="id", DETAIL="label description"),
-    (COMMAND, "ModelInfo"): hide(DETAIL="vendor own_price"),
-    (COMMAND, "ProviderInfo"): hide(DETAIL="what modes"),
+    (COMMAND, "ProviderInfo"): hide(DETAIL="modes"),
     (PAGE, "ConnectableAgent"): hide(DETAIL="vendor"),
     (COMMAND, "ConnectResult"): hide(DETAIL="secret"),
     (COMMAND, "TrialCancellation"): hide(GIVEN="id", WORDS="stopped"),
@@ -160,8 +159,8 @@ HIDDEN: Hidden = {
         DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
         " reset_at",
     ),
-    (COMMAND, "SessionDetails"): hide(ADDRESS="instance", SAID="running", ON_PAGE="speaks", DETAIL="managed"),
-    (PAGE, "SessionDetails"): hide(ADDRESS="instance", DETAIL="managed"),
+    (COMMAND, "SessionDetails"): hide(ADDRESS="instance", SAID="running", ON_PAGE="speaks"),
+    (PAGE, "SessionDetails"): hide(ADDRESS="instance"),
     (COMMAND, "SessionEvent"): hide(ID="ref"),
     (COMMAND, "CloseResult"): hide(WORDS="closed"),
     (COMMAND, "ResetResult"): hide(WORDS="stopped"),
@@ -180,9 +179,9 @@ HIDDEN: Hidden = {
     (COMMAND, "MessageTraceView"): hide(IN_TRACE="message entries moments model_calls effects", ID="trace_id"),
     (PAGE, "MessageTraceView"): hide(ID="trace_id"),
     (COMMAND, "Message"): hide(
-        ON_PAGE="instance platform_id", SAID="folder at", MACHINERY="event verb reply_to topic revision forward_from"
+        ON_PAGE="instance platform_id verb reply_to revision forward_from", SAID="folder at", MACHINERY="event topic"
     ),
-    (PAGE, "Message"): hide(IN_COMMAND="kind content", MACHINERY="event verb reply_to topic revision forward_from"),
+    (PAGE, "Message"): hide(IN_COMMAND="kind content", MACHINERY="event topic"),
     (COMMAND, "TraceMoment"): hide(SAID="offset_ms"),
     (COMMAND, "InboxEntry"): hide(
         ID="id message_id session_id turn_id",
@@ -195,15 +194,15 @@ HIDDEN: Hidden = {
     ),
     (COMMAND, "OutboxEffect"): hide(
         ID="id key message_id session_id turn_id target_id",
-        ON_PAGE="address reason",
+        ON_PAGE="address reason tries",
         ADDRESS="instance thread",
-        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at updated_at urgent",
+        MACHINERY="attempt origin next_at owner lease_until epoch created_at updated_at urgent",
     ),
     (PAGE, "OutboxEffect"): hide(
         ID="id key session_id turn_id target_id",
         IN_COMMAND="seq payload",
         ADDRESS="instance thread",
-        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at urgent",
+        MACHINERY="attempt origin next_at owner lease_until epoch created_at urgent",
     ),
     (PAGE, "DroppedReport"): hide(MACHINERY="last last_audit"),
     (COMMAND, "DroppedMessage"): hide(ID="id"),

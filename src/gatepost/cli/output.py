@@ -126,7 +126,7 @@ def print_details(
     hold nothing."""
     for name, view in list_views(record).items():
         said = _show(name, view, found, own, zone)
-        if sparse and said in (None, "", [], ()):
+        if sparse and (said is False or said in (None, "", [], ())):
             continue
         if view.kind is ShownAs.LONG and said:
             print_line(f"{view.head or name:<{width}} ", join_lines(said).rstrip().replace("\n", f"\n{'':<{width}} "))

@@ -40,18 +40,18 @@ class Message(Struct, frozen=True):
     platform_id: Annotated[str | None, shown("The platform's id")]
     event: str
     kind: MessageKind
-    verb: str
+    verb: Annotated[str, shown("Verb")]
     sender: Annotated[str, shown("Who")]
     sender_name: Annotated[str, shown("Name")]
     text: Annotated[str, shown("Text", ShownAs.LONG)]
     content: dict[str, Any]
-    reply_to: str
+    reply_to: Annotated[str, shown("Answer to")]
     folder: Annotated[str, shown("Group")]
     at: Annotated[int, shown("Said", ShownAs.MOMENT)]
     accepted_at: Annotated[int, shown("Accepted", ShownAs.MOMENT)]
     topic: str = ""
-    revision: Revision = Revision.NONE
-    forward_from: str | None = None  # None: the sender's own words
+    revision: Annotated[Revision, shown("Changed")] = Revision.NONE
+    forward_from: Annotated[str | None, shown("Forwarded from")] = None  # None: the sender's own words
 
 
 MESSAGES = Table("messages", Message)

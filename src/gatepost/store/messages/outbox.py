@@ -69,7 +69,7 @@ class OutboxEffect(Struct, frozen=True):
     payload: dict[str, Any]
     state: Annotated[EffectState, shown("State", ShownAs.BADGE)]
     reason: Annotated[str, shown("Why")]
-    tries: int
+    tries: Annotated[int, shown("Tries", ShownAs.NUMBER)]
     next_at: int | None
     owner: str
     lease_until: int

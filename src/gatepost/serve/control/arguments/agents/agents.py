@@ -83,7 +83,7 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
 
 class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
     id: Annotated[str, shown("Provider", ShownAs.ID, head="provider")]
-    what: str
+    what: Annotated[str, shown("What it is", head="what it is")]
     modes: list[Mode]
     ready: Annotated[bool, shown("Ready")]
     default_model: Annotated[str | None, shown("Default model", head="default model", empty="its own")] = None
@@ -99,13 +99,14 @@ class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
     """USD for a million tokens."""
 
     id: Annotated[str, shown("Model", ShownAs.ID, head="model")]
-    vendor: str
+    vendor: Annotated[str, shown("Vendor")]
     is_default: Annotated[bool, shown("Default", head="default", render=lambda held: "default" if held else "")]
     input: Annotated[float, shown("Input", render=_render_price)]
     output: Annotated[float, shown("Output", render=_render_price)]
     cache_read: Annotated[float, shown("Cache read", head="cache read", render=_render_price)]
     cache_write: Annotated[float, shown("Cache write", head="cache write", render=_render_price)]
-    own_price: bool  # the operator's file has it
+    # The operator's file has it.
+    own_price: Annotated[bool, shown("Price", head="price", render=lambda held: "yours" if held else "usual")]
 
 
 class AgentToken(Struct, frozen=True, rename="camel"):

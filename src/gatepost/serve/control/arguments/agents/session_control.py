@@ -69,7 +69,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True):
     active_at: Annotated[int, shown("Active", ShownAs.MOMENT, head="active")]
     closed_at: Annotated[int | None, shown("Closed", ShownAs.MOMENT, head="closed")]
     parent: Annotated[str, shown("Made by", head="made by")]
-    managed: bool
+    managed: Annotated[bool, shown("Managed", ShownAs.FLAG, word="an agent of its own")]
     speaks: bool
     older: int
     events: list[SessionEvent]
