@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct, structs
 
-from gatepost.core.record_fields import list_views, split_notes
+from gatepost.core.record_fields import ShownAs, list_views, split_notes
 from gatepost.serve.control.declaration import OperationArgs, get_answer_type, list_declarations
 from gatepost.serve.web.dashboard import tables
 
 from .source_trees import SOURCE, find_nodes, get_place, list_source_files
 
 ASKING = ("from_operation", "with_arguments", "call_operation", "ask")  # calls that name an operation
-SHOWING = ("make_columns", "print_records", "print_details")  # calls that show what a record says
+SHOWING = ("make_columns", "make_texts", "print_records", "print_details")  # calls that show what a record says
 WHOLE = ("to_json", "asdict", "to_builtins")  # calls that give every field of a record
 FOR_PROGRAMS = ("print_json", "print_json_line")  # calls that print for no person
 KEEPING = ("list", "tuple", "sorted", "reversed", "filter", "islice")  # calls that return what they were given
@@ -282,15 +282,14 @@ class _ScopeVisitor(ast.NodeVisitor):
 
     def _add_views(self, node: ast.Call) -> None:
         """What a record says itself how to show."""
-        record = self._find_object(node.args[0])
-        details = _get_called(node) == "print_details" or any(each.arg == "details" for each in node.keywords)
-        without = {
-            each.value
-            for keyword in node.keywords
-            if keyword.arg == "without"
-            for each in find_nodes(keyword.value, ast.Constant)
-        }
+        record, called = self._find_object(node.args[0]), _get_called(node)
+        details = called in ("make_texts", "print_details") or any(each.arg == "details" for each in node.keywords)
+        left_out = [each.value for each in node.keywords if each.arg == "without"]
+        without = {each.value for part in left_out for each in find_nodes(part, ast.Constant)}
         for name, view in list_views(record).items() if _is_record(record) else ():
+            on_page = called in ("make_columns", "make_texts")
+            if on_page and (view.kind is ShownAs.LONG) != (called == "make_texts"):
+                continue
             if name not in without and (details or not view.details):
                 self._finder.reads.typed.add((record, name))
 

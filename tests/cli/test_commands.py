@@ -704,6 +704,42 @@ def test_tables_fit_a_terminal_and_are_whole_in_a_pipe(
     assert len(drawn[1]) == 100 and drawn[1].endswith("…")
 
 
+class Boat(Struct, frozen=True, kw_only=True):
+    name: Annotated[str, shown("Name")]
+    built_at: Annotated[int, shown("Built", ShownAs.MOMENT, head="built")] = 0
+    price: Annotated[int, shown("Price", ShownAs.MONEY)] = 0
+    crew: Annotated[list[str], shown("Crew")] = []
+    log: Annotated[str, shown("Log", ShownAs.LONG, details=True)] = ""
+
+
+def test_a_table_of_records_has_a_column_for_each_field_and_its_moments_in_one_zone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    boats = [Boat(name="Vega", built_at=1_000_000, price=1_500_000, crew=["ann", "bo"]), Boat(name="Lyra")]
+    output.print_records(Boat, boats, {"name": lambda boat: boat.name.lower()}, zone=(UTC, "UTC"), without=("log",))
+    assert [re.split("  +", line) for line in capsys.readouterr().out.splitlines()] == [
+        ["name", "built (UTC)", "price", "crew"],
+        ["vega", "1970-01-01 00:00:01", "$1.50", "ann, bo"],
+        ["lyra", "-", "-", "-"],
+    ]
+
+
+def test_the_details_of_a_record_have_long_texts_last_and_may_leave_out_what_is_empty(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    boat = Boat(name="Vega\x1b[2J", crew=["ann", "bo"], log="calm\nwind\n")
+    output.print_details(Boat, boat, {"built_at": lambda boat: ""}, width=5, sparse=True)
+    assert capsys.readouterr().out.splitlines() == [
+        "name  Vega␛[2J",
+        "crew  ann",
+        "crew  bo",
+        "log   calm",
+        "      wind",
+    ]
+    output.print_details(Boat, Boat(name="Lyra"), width=8)
+    assert capsys.readouterr().out.splitlines()[1:3] == ["built    -", "price    -"]
+
+
 def test_the_ledger_keeps_its_times_and_cuts_texts_wherever_it_is_read(
     run: Run, db: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:

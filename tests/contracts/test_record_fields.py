@@ -40,11 +40,10 @@ def hide(**fields: str) -> dict[str, str]:
 
 HIDDEN: Hidden = {
     # Tasks
-    (COMMAND, "TaskView"): hide(SAID="kind every next_at", ADDRESS="instance", MACHINERY="depth updated_at"),
+    (COMMAND, "TaskView"): hide(SAID="kind every", ADDRESS="instance", MACHINERY="depth updated_at"),
     (PAGE, "TaskView"): hide(SAID="kind every next_local", ADDRESS="instance", MACHINERY="depth updated_at"),
-    (COMMAND, "TaskLogEntry"): hide(SAID="due_at", ID="turn_id"),
+    (COMMAND, "TaskLogEntry"): hide(ID="turn_id"),
     (PAGE, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
-    (COMMAND, "ComingFiring"): hide(SAID="due_at"),
     (COMMAND, "RunningTask"): hide(WORDS="fired"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
@@ -102,13 +101,10 @@ HIDDEN: Hidden = {
     (PAGE, "RequestingAgent"): hide(ID="agent_id", IN_COMMAND="type", DETAIL="status"),
     (COMMAND, "AnswerResult"): hide(WORDS="allowed"),
     # Agents
-    (PAGE, "AgentSnapshot"): hide(
-        IN_COMMAND="cwd setup_state available_modes labels parent_agent_id pending_permissions notes"
-    ),
+    (PAGE, "AgentSnapshot"): hide(IN_COMMAND="available_modes pending_permissions notes"),
     (COMMAND, "Mode"): hide(DETAIL="label description"),
     (PAGE, "Mode"): hide(IN_COMMAND="id", DETAIL="label description"),
-    (COMMAND, "ModelInfo"): hide(DETAIL="vendor own_price"),
-    (COMMAND, "ProviderInfo"): hide(DETAIL="what modes"),
+    (COMMAND, "ProviderInfo"): hide(DETAIL="modes"),
     (PAGE, "ConnectableAgent"): hide(DETAIL="vendor"),
     (COMMAND, "ConnectResult"): hide(DETAIL="secret"),
     (COMMAND, "TrialCancellation"): hide(GIVEN="id", WORDS="stopped"),
@@ -123,9 +119,8 @@ HIDDEN: Hidden = {
     (COMMAND, "ToolChange"): hide(GIVEN="connector"),
     (COMMAND, "Binding"): hide(ID="id", DETAIL="template created_by created_at"),
     (COMMAND, "SecretListItem"): hide(DETAIL="created_at"),
-    (PAGE, "SecretListItem"): hide(IN_COMMAND="key_id", DETAIL="created_at"),
+    (PAGE, "SecretListItem"): hide(DETAIL="created_at"),
     (COMMAND, "SetSecretResult"): hide(DETAIL="key_id created_at updated_at used_at"),
-    (PAGE, "SecretUse"): hide(IN_COMMAND="scope"),
     (COMMAND, "SettingChange"): hide(WORDS="is_written needs_restart"),
     (PAGE, "SettingChange"): hide(WORDS="is_written needs_restart"),
     (COMMAND, "WebHost"): hide(SAID="owner"),
@@ -146,7 +141,6 @@ HIDDEN: Hidden = {
     # Conversations
     (COMMAND, "Session"): hide(
         ADDRESS="instance",
-        ON_PAGE="title active_at",
         MACHINERY="key mode next_seq owner lease_until epoch agent notify",
         DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
         " reset_at",
@@ -157,13 +151,8 @@ HIDDEN: Hidden = {
         DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
         " reset_at",
     ),
-    (COMMAND, "SessionDetails"): hide(
-        GIVEN="id",
-        ADDRESS="instance",
-        ON_PAGE="title provider model running created_at active_at closed_at speaks",
-        DETAIL="parent managed",
-    ),
-    (PAGE, "SessionDetails"): hide(ADDRESS="instance", DETAIL="parent managed"),
+    (COMMAND, "SessionDetails"): hide(ADDRESS="instance", SAID="running", ON_PAGE="speaks"),
+    (PAGE, "SessionDetails"): hide(ADDRESS="instance"),
     (COMMAND, "SessionEvent"): hide(ID="ref"),
     (COMMAND, "CloseResult"): hide(WORDS="closed"),
     (COMMAND, "ResetResult"): hide(WORDS="stopped"),
@@ -182,13 +171,10 @@ HIDDEN: Hidden = {
     (COMMAND, "MessageTraceView"): hide(IN_TRACE="message entries moments model_calls effects", ID="trace_id"),
     (PAGE, "MessageTraceView"): hide(ID="trace_id"),
     (COMMAND, "Message"): hide(
-        ON_PAGE="instance platform_id", SAID="folder at", MACHINERY="event verb reply_to topic revision forward_from"
+        ON_PAGE="instance platform_id verb reply_to revision forward_from", SAID="folder at", MACHINERY="event topic"
     ),
-    (PAGE, "Message"): hide(
-        IN_COMMAND="kind content sender_name", MACHINERY="event verb reply_to topic revision forward_from"
-    ),
+    (PAGE, "Message"): hide(IN_COMMAND="kind content", MACHINERY="event topic"),
     (COMMAND, "TraceMoment"): hide(SAID="offset_ms"),
-    (PAGE, "ModelCall"): hide(IN_COMMAND="micro measured"),
     (COMMAND, "InboxEntry"): hide(
         ID="id message_id session_id turn_id",
         MACHINERY="seq mode rights given tries next_at owner lease_until epoch created_at updated_at continues",
@@ -200,15 +186,15 @@ HIDDEN: Hidden = {
     ),
     (COMMAND, "OutboxEffect"): hide(
         ID="id key message_id session_id turn_id target_id",
-        ON_PAGE="address reason",
+        ON_PAGE="address reason tries",
         ADDRESS="instance thread",
-        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at updated_at urgent",
+        MACHINERY="attempt origin next_at owner lease_until epoch created_at updated_at urgent",
     ),
     (PAGE, "OutboxEffect"): hide(
         ID="id key session_id turn_id target_id",
         IN_COMMAND="seq payload",
         ADDRESS="instance thread",
-        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at urgent",
+        MACHINERY="attempt origin next_at owner lease_until epoch created_at urgent",
     ),
     (PAGE, "DroppedReport"): hide(MACHINERY="last last_audit"),
     (COMMAND, "DroppedMessage"): hide(ID="id"),

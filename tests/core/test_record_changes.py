@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.core.record_changes import get_given, make_change, parse_pairs, parse_texts
+from gatepost.core.record_changes import get_given, make_change, make_optional, parse_pairs, parse_texts
 from gatepost.core.record_fields import get_argument_spec, option, split_notes
 
 
@@ -34,6 +34,18 @@ def test_a_change_keeps_the_notes_of_the_record() -> None:
     (name, *_) = msgspec.structs.fields(CHANGE)
     _, notes = split_notes(name.type)
     assert get_argument_spec(notes) is not None and notes[0].description == "How it is called."
+
+
+def test_optional_fields_are_none_unless_given_and_may_be_described_anew() -> None:
+    optional = make_optional(Boat, name=Meta(description="Another name."))
+    assert msgspec.to_builtins(msgspec.convert({"crew": ["ann"]}, optional)) == {
+        **dict.fromkeys(Boat.__struct_fields__),
+        "crew": ("ann",),
+    }
+    described = msgspec.json.schema(optional)["$defs"]["OptionalBoat"]["properties"]
+    assert described["name"]["description"] == "Another name."
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"sails": -1}, optional)
 
 
 @pytest.mark.parametrize(

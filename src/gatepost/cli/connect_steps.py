@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from msgspec import Struct
@@ -21,6 +21,7 @@ from gatepost.core import ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import asdict
 from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
@@ -384,11 +385,7 @@ def show_states(home: Home, as_json: bool) -> int:
     if as_json:
         output.print_json(to_json(found))
         return 0
-    rows = [
-        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
-        for each in found
-    ]
-    output.print_table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
+    output.print_records(AgentState, found)
     output.print_line("`gatepost connect AGENT` does what is missing, tries it, and points a group at it")
     return 0
 
@@ -396,12 +393,12 @@ def show_states(home: Home, as_json: bool) -> int:
 class AgentState(Struct, frozen=True, kw_only=True):
     """`key`: the secret that would be used, '' if there is none; `sandbox`: '' if none works."""
 
-    agent: str
-    what: str
-    installed: bool
-    key: str
-    sandbox: str
-    groups: tuple[str, ...]
+    agent: Annotated[str, shown("Agent", ShownAs.ID)]
+    what: Annotated[str, shown("What it is", head="what it is")]
+    installed: Annotated[bool, shown("Installed")]
+    key: Annotated[str, shown("Key", empty="no")]  # its name
+    sandbox: Annotated[str, shown("Sandbox", empty="none works")]
+    groups: Annotated[tuple[str, ...], shown("Groups on it", head="groups on it")]
 
 
 def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> AgentState:

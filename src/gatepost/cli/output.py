@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import FieldView, ShownAs, list_views
+from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_views
 from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
 
@@ -114,11 +114,26 @@ def _make_head(name: str, view: FieldView, zone: Zone | None) -> str:
     return f"{view.head or name} ({zone[1]})" if zone and view.kind is ShownAs.MOMENT else view.head or name
 
 
-def print_details(record: type[Struct], found: Struct, own: Mapping[str, Show] = {}, *, width: int) -> None:
-    """Print each field that the record says how to show, also those that tables leave out."""
+def print_details(
+    record: type[Struct],
+    found: Struct,
+    own: Mapping[str, Show] = {},
+    *,
+    width: int,
+    sparse: bool = False,
+    zone: Zone | None = None,
+) -> None:
+    """Print each field that the record says how to show, also those that tables leave out. `sparse`: not those that
+    hold nothing."""
     for name, view in list_views(record).items():
-        for label, said in _list_lines(view.head or name, _show(name, view, found, own)):
-            print_line(f"{label:<{width}} {_cell(said)}")
+        said = _show(name, view, found, own, zone)
+        if sparse and (said is False or said in (None, "", [], ())):
+            continue
+        if view.kind is ShownAs.LONG and said:
+            print_line(f"{view.head or name:<{width}} ", join_lines(said).rstrip().replace("\n", f"\n{'':<{width}} "))
+            continue
+        for label, each in _list_lines(view.head or name, said):
+            print_line(f"{label:<{width}} {_cell(each)}")
 
 
 def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
@@ -128,7 +143,7 @@ def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
     return [(label, each) for each in said] if isinstance(said, list | tuple) else [(label, said)]
 
 
-def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone: Zone | None = None) -> object:
+def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone: Zone | None) -> object:
     if name in own:
         return own[name](row)
     said: object = view.get_text(getattr(row, name))
@@ -136,8 +151,12 @@ def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone
         there = zone[0] if zone else None
         if isinstance(said, str):
             return format_iso(said, there)
-        return format_time(said if isinstance(said, int) else None, there)
-    return f"{said:.2f} USD" if view.kind is ShownAs.MONEY and isinstance(said, int | float) else said
+        return format_time(said, there) if said and isinstance(said, int) else None
+    if view.kind is ShownAs.MONEY and isinstance(said, int):
+        from gatepost.access.budgets import render_usd
+
+        return render_usd(said) if said else None
+    return said
 
 
 def get_line_width() -> int | None:
@@ -164,7 +183,8 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return one_line(str(value)) or "-"
+    said = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return one_line(said) or "-"
 
 
 def cut(text: str, width: int) -> str:

@@ -5,9 +5,11 @@ import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
+
+from gatepost.core.record_fields import ShownAs, shown
 
 BLOCK = 64 * 1024
 MOST_BYTES = 4 * 1024 * 1024  # that are read for one answer
@@ -24,11 +26,11 @@ class LogLevel(StrEnum):
 class LogLine(Struct, frozen=True, kw_only=True):
     """`facts`: what it says besides, as `name=value`."""
 
-    at: str
-    level: str
-    logger: str
-    event: str
-    facts: str
+    at: Annotated[str, shown("When", ShownAs.MOMENT)]
+    level: Annotated[str, shown("Level", ShownAs.BADGE)]
+    logger: Annotated[str, shown("Part", ShownAs.CODE)]
+    event: Annotated[str, shown("What")]
+    facts: Annotated[str, shown("Facts")]
     exception: str
 
 

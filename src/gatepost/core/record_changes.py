@@ -1,7 +1,7 @@
 """A change of a record: some of its fields, as values or as the texts that people write for them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
@@ -23,10 +23,7 @@ def make_change(record: type[S]) -> type[S]:
         if get_origin(kind) is dict:
             name, value = get_args(kind)
             kind = dict[name, value | None] if value is not Any else kind  # type: ignore[valid-type]
-        # Bounds hold for the value alone; msgspec takes none for what may be left out.
-        bounded = Annotated[(kind, *notes)] if notes else kind
-        words = [Meta(description=note.description, extra=note.extra) for note in notes] or [Meta()]
-        fields.append((field.name, Annotated[(bounded | UnsetType, *words)], UNSET))
+        fields.append((field.name, _make_open(kind, UnsetType, notes), UNSET))
     return defstruct(  # type: ignore[return-value]  # its fields are those of the record, or not there
         f"{record.__name__}Change",
         fields,
@@ -36,6 +33,26 @@ def make_change(record: type[S]) -> type[S]:
         module=record.__module__,
         namespace={"__doc__": record.__doc__},
     )
+
+
+def make_optional(record: type[S], **described: Meta) -> type[S]:
+    """Return the record with every field None unless it is given: for arguments that change a record. `described`: what
+    is said of some fields there, in the place of their own notes."""
+    fields = []
+    for field in structs.fields(record):
+        kind, notes = split_notes(field.type)
+        own = [described[field.name]] if field.name in described else notes
+        fields.append((field.name, _make_open(kind, None, own), None))
+    return defstruct(  # type: ignore[return-value]  # its fields are those of the record, or None
+        f"Optional{record.__name__}", fields, frozen=True, kw_only=True, module=record.__module__
+    )
+
+
+def _make_open(kind: Any, nothing: Any, notes: Sequence[Meta]) -> Any:
+    """Return a type that may also be nothing. Bounds hold for the value alone: msgspec takes none for a union."""
+    bounded = Annotated[(kind, *notes)] if notes else kind
+    words = [Meta(description=note.description, extra=note.extra) for note in notes] or [Meta()]
+    return Annotated[(bounded | nothing, *words)]
 
 
 def get_given(change: Struct) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class ShownAs(StrEnum):
     BADGE = "badge"
     FLAG = "flag"  # a word where it holds
     ID = "id"  # for commands and files: a page has a link or a button in its place
+    LONG = "long"  # many lines: a block of its own, and last
 
 
 class FieldView(Struct, frozen=True, kw_only=True):
@@ -103,6 +104,11 @@ def shown(
     return Meta(extra={_SHOWN: view})
 
 
+def join_lines(text: object) -> str:
+    """Return a long text, which may be a list of its lines."""
+    return "\n".join(map(str, text)) if isinstance(text, list | tuple) else str(text)
+
+
 def split_notes(kind: Any) -> tuple[Any, list[Meta]]:
     """Return a field's type without its notes, and these."""
     if get_origin(kind) is not Annotated:
@@ -125,9 +131,9 @@ def get_argument_spec(notes: list[Meta]) -> ArgumentSpec | None:
 
 @lru_cache(maxsize=256)
 def list_views(record: type[Struct]) -> dict[str, FieldView]:
-    """Return the fields of a record that are shown, in its order, but ids first."""
+    """Return the fields of a record that are shown, in its order, but ids first and long texts last."""
     found = dict(_find_views(record))
-    return dict(sorted(found.items(), key=lambda item: item[1].kind is not ShownAs.ID))
+    return dict(sorted(found.items(), key=lambda item: (item[1].kind is not ShownAs.ID, item[1].kind is ShownAs.LONG)))
 
 
 def _find_views(record: type[Struct]) -> Iterator[tuple[str, FieldView]]:

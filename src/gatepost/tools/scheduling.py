@@ -11,15 +11,17 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.records import extend, replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, scheduled_texts, tasks
 from gatepost.store.schedule.firings import FiringState, Run
-from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext, TaskState
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext, TaskFields, TaskState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
+from gatepost.tools.kit.record_parameters import with_fields_of
 
 T = TypeVar("T")
 
@@ -47,6 +49,7 @@ Context = Annotated[str, Meta(description="group: the room's conversation. isola
 Missed = Annotated[
     MissedPolicy, Meta(description="What becomes of times when the gateway was down: skip, once (late), or all.")
 ]
+WORDS = {"prompt": Prompt, "text": Text, "script": Script, "context": Context, "missed": Missed}
 Runs = Annotated[int, Meta(description="End it after so many runs.", ge=0, le=1_000_000)]
 Expires = Annotated[str, Meta(description="End it at this time: RFC 3339, or from now on: 20m, 2h30m, 'in 20 days'.")]
 
@@ -59,20 +62,15 @@ class ScheduledTask(Struct, frozen=True):
     created: bool
 
 
-class TaskSummary(Struct, frozen=True, kw_only=True):
+class TaskSummary(TaskFields, frozen=True, kw_only=True, rename={"context": "contextMode"}):
     """Longer words are cut; inspect_tasks shows them whole."""
 
     taskId: str
     folder: str
     targetJid: str
     topic: str
-    prompt: str
-    text: str
-    script: str
     cron: str
     timezone: str
-    contextMode: TaskContext
-    missed: MissedPolicy
     status: TaskState
     reason: str
     nextRun: str | None
@@ -134,19 +132,17 @@ def _sends(arguments: Mapping[str, Any]) -> str:
     effects=(Subject.SCHEDULE, Subject.SPEAK),
     acts_as=_sends,
 )
+@with_fields_of(TaskFields, WORDS)
 async def schedule_task(
     call: ToolCall,
+    fields: dict[str, Any],
+    *,
     targetJid: Annotated[
         str | None,
         Meta(description="The room where it runs, and where the answer goes. Left out: the room of this turn."),
     ] = None,
-    prompt: Prompt = "",
     cron: When = "",
-    contextMode: Context = "group",
-    text: Text = "",
     timezone: Zone = "",
-    script: Script = "",
-    missed: Missed = MissedPolicy.ONCE,
     maxRuns: Runs | None = None,
     expiresAt: Expires | None = None,
 ) -> ScheduledTask:
@@ -159,17 +155,13 @@ async def schedule_task(
     folder = place.folder or call.caller.folder
     _check_owner(call, folder, place.address)
     asked = TaskRequest(
+        **_read_fields(fields),
         folder=folder,
         instance=place.instance,
         address=place.address,
         thread=place.thread,
-        prompt=prompt,
-        text=text,
-        script=script,
         when=cron,
         zone=timezone,
-        context=_read_context(contextMode),
-        missed=missed,
         max_runs=maxRuns,
         expires_at=expiresAt or "",
         created_by=f"agent:{call.caller.folder}",
@@ -194,9 +186,12 @@ def _given(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value
 
 
-def _read_context(said: str) -> TaskContext:
-    """Return the context of a task. Every value but `isolated` means the group's, as older callers expect."""
-    return TaskContext.ISOLATED if said == TaskContext.ISOLATED else TaskContext.GROUP
+def _read_fields(given: dict[str, Any]) -> dict[str, Any]:
+    """Every context but `isolated` means the group's, as older callers expect."""
+    if "context" not in given:
+        return given
+    isolated = given["context"] == TaskContext.ISOLATED
+    return {**given, "context": TaskContext.ISOLATED if isolated else TaskContext.GROUP}
 
 
 def _may_own(call: ToolCall, folder: str) -> bool:
@@ -246,15 +241,14 @@ async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     idempotent=True,
     holds_if=_find_approval,
 )
+@with_fields_of(TaskFields, WORDS, changes=True, without=("text",))
 async def update_task(
     call: ToolCall,
+    fields: dict[str, Any],
+    *,
     taskId: TaskId,
-    prompt: Prompt | None = None,
     cron: When | None = None,
-    contextMode: Context | None = None,
     timezone: Zone | None = None,
-    script: Script | None = None,
-    missed: Missed | None = None,
     maxRuns: Runs | None = None,
     expiresAt: Expires | None = None,
 ) -> TaskChanged:
@@ -265,18 +259,15 @@ async def update_task(
     """
     rules = task_changes.read_rules(call.deps.config)
     change = TaskChange(
-        prompt=_given(prompt),
-        script=_given(script),
+        **_read_fields(fields),
         when=_given(cron),
         zone=_given(timezone),
-        context=UNSET if contextMode is None else _read_context(contextMode),
-        missed=_given(missed),
         max_runs=UNSET if maxRuns is None else maxRuns or None,
         expires_at=_given(expiresAt),
     )
 
     def update(db: Db) -> Task:
-        if task_changes.get_task(db, taskId).text and not prompt:
+        if task_changes.get_task(db, taskId).text and not fields.get("prompt"):
             why = f"{taskId} delivers a text, which was agreed to for its times; cancel it and schedule another"
             raise Invalid("taskId", why)
         return task_changes.update_task(db, taskId, change, rules, call.now, call.chain(db))
@@ -363,18 +354,17 @@ async def inspect_tasks(
 
 
 def _render_task(task: Task, longest: int = 20_000) -> TaskSummary:
-    return TaskSummary(
+    words = {name: _cut(getattr(task, name), longest) for name in ("prompt", "text", "script")}
+    return extend(
+        TaskSummary,
+        replace(task, **words),
+        TaskFields,
         taskId=task.id,
         folder=task.folder,
         targetJid=task.address,
         topic=task.thread,
-        prompt=_cut(task.prompt, longest),
-        text=_cut(task.text, longest),
-        script=_cut(task.script, longest),
         cron=task.schedule,
         timezone=task.zone,
-        contextMode=task.context,
-        missed=task.missed,
         status=task.state,
         reason=task.reason,
         nextRun=iso(task.next_at, task.zone),

@@ -11,7 +11,6 @@ from gatepost.store.messages import message_steps
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, task_inbox, tasks
 from gatepost.store.schedule.task_places import PlaceRequest, find_places
-from gatepost.store.schedule.tasks import TASKS
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
 
@@ -20,8 +19,11 @@ PLACE = PlaceRequest(
     task_id="t", folder="acme", instance="fake", address="fake:room/1", low="acme/", high="acme0",
     of_room="acme|fake|fake:room/1", of_thread="acme|fake|fake:room/1|", of_group="acme",
 )  # fmt: skip
-ONE = (*("t", "acme", *ROOM, "", "p", "", "", "every", "1h", 1, "UTC", "group", "once", "active", "", 1, None, None),
-       *(0, 0, "me", 0, 1, 1))  # fmt: skip
+TASK = tasks.Task(
+    id="t", folder="acme", instance="fake", address="fake:room/1", prompt="p", kind=tasks.ScheduleKind.EVERY,
+    schedule="1h", every=1, state=tasks.TaskState.ACTIVE, reason="", next_at=1, runs=0, failures=0, created_by="me",
+    depth=0, created_at=1, updated_at=1,
+)  # fmt: skip
 ASKED: dict[str, Callable[[Db], Any]] = {
     "places": lambda db: find_places(db, [PLACE] * 3),
     "fired": lambda db: firings.list_fired(db, [("a", 1), ("b", 2), ("c", 3)]),
@@ -33,7 +35,7 @@ ASKED: dict[str, Callable[[Db], Any]] = {
     "seqs": lambda db: sessions.claim_seqs(db, {"a": 1, "b": 2, "c": 1}, 1),
     "waiting": lambda db: task_inbox.count_waiting(db, ["a", "b", "c"]),
     "origins": lambda db: tasks.list_origins_of(db, ["a", "b", "c"]),
-    "advance": lambda db: tasks.advance(db, [tasks.TaskMove(TASKS.parse(ONE), 2, "", 0)] * 3, 1),
+    "advance": lambda db: tasks.advance(db, [tasks.TaskMove(TASK, 2, "", 0)] * 3, 1),
 }
 KNOWN_INDEXES = {
     "sessions": ("sessions_live_room", "sessions_live_key", "sqlite_autoindex_sessions_1"),

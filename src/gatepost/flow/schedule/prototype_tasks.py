@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.records import extend
 from gatepost.flow.groups.groups import FolderPrototype
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
@@ -18,7 +19,7 @@ from gatepost.flow.schedule.task_rights import find_makers_refusal
 from gatepost.flow.schedule.times import parse_zone
 from gatepost.store.port import Db
 from gatepost.store.rooms.origins import OriginChain
-from gatepost.store.schedule.tasks import MissedPolicy, NewTask, TaskContext
+from gatepost.store.schedule.tasks import NewTask, TaskFields
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
 
@@ -36,18 +37,14 @@ class SeedPlace(Struct, frozen=True, kw_only=True):
     created_by: str
 
 
-class PrototypeTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PrototypeTask(TaskFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """As `gatepost task add` has it."""
 
     prompt: str
-    title: str = ""
     at: str = ""
     cron: str = ""
     every: str = ""
     tz: str = ""
-    missed: MissedPolicy = MissedPolicy.ONCE
-    context: TaskContext = TaskContext.GROUP
-    script: str = ""
     max_runs: int | None = None
     until: str = ""
 
@@ -93,6 +90,8 @@ def read_seed(data: bytes) -> SeedFile:
         found = msgspec.convert(tomllib.loads(data.decode()), SeedFile)
     except (ValueError, RecursionError) as error:
         raise Invalid(SEED_FILE, f"in your prototype/ cannot be read: {str(error)[:300]}") from None
+    if any(each.text for each in found.task):
+        raise Invalid(SEED_FILE, "in your prototype/ has a task with a text; it may have prompts alone")
     if len(found.task) > MOST_SEEDED:
         raise Invalid(SEED_FILE, f"has {len(found.task)} tasks; the most is {MOST_SEEDED}")
     return found
@@ -101,17 +100,15 @@ def read_seed(data: bytes) -> SeedFile:
 def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, now: int) -> NewTask:
     try:
         zone = parse_zone(task.tz or rules.zone, "tz")
-        asked = TaskRequest(
+        asked = extend(
+            TaskRequest,
+            task,
+            TaskFields,
             folder=place.folder,
             instance=place.instance,
             address=place.address,
-            prompt=task.prompt,
-            title=task.title,
-            script=task.script,
             when=parse_when(task.at, task.cron, task.every, zone, now),
             zone=zone,
-            context=task.context,
-            missed=task.missed,
             max_runs=task.max_runs,
             expires_at=parse_spoken_time(task.until, zone, now, "until") if task.until.strip() else "",
             created_by=place.created_by,

@@ -2,12 +2,15 @@
 has judged the right to the group, and rings `events.tasks` after the commit."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.record_changes import get_given, make_change
+from gatepost.core.records import extend
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import ask_approver
@@ -24,7 +27,7 @@ from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, scheduled_texts, tasks
-from gatepost.store.schedule.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskFields, TaskState
 
 LEAST_INTERVAL_S = setting(
     "schedule.least_interval_s", 60.0, help="Tasks whose times lie closer together than this are refused."
@@ -37,6 +40,7 @@ MOST_LATE = setting(
 )
 LONGEST_PROMPT, LONGEST_SCRIPT, LONGEST_TITLE = 100_000, 65_536, 100
 LIVE = (TaskState.ACTIVE, TaskState.PAUSED)
+F = TypeVar("F", bound=TaskFields)
 
 
 class TaskRules(Struct, frozen=True, kw_only=True):
@@ -60,7 +64,7 @@ def read_rules(config: Config) -> TaskRules:
     )
 
 
-class TaskRequest(Struct, frozen=True, kw_only=True):
+class TaskRequest(TaskFields, frozen=True, kw_only=True):
     """A task as somebody asks for it. `when`: any form that `parse_schedule` reads. `zone` '': the gateway's.
     `when_field`, `end_field`: what the caller calls these two, for errors."""
 
@@ -68,47 +72,43 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
     instance: str
     address: str
     thread: str = ""
-    prompt: str = ""
-    text: str = ""
-    script: str = ""
     when: str
     zone: str = ""
-    context: TaskContext = TaskContext.GROUP
-    missed: MissedPolicy = MissedPolicy.ONCE
     max_runs: int | None = None
     expires_at: str = ""
     created_by: str
-    title: str = ""
     when_field: str = "cron"
     end_field: str = "expiresAt"
 
 
 def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
     """Checked: what it does, and when. Pure."""
-    prompt, text, script = _check_words(asked.prompt, asked.text, asked.script)
+    checked = _check_fields(asked)
     zone = parse_zone(asked.zone or rules.zone)
     schedule, first = parse_schedule(asked.when, zone, now, asked.when_field)
     check_interval(schedule, first, rules.least, asked.when_field)
-    return NewTask(
+    return extend(
+        NewTask,
+        checked,
+        TaskFields,
         folder=asked.folder,
         instance=asked.instance,
         address=asked.address,
         thread=asked.thread,
-        prompt=prompt,
-        text=text,
-        script=script,
         kind=schedule.kind,
         schedule=schedule.text,
         every=schedule.every,
         zone=zone,
-        context=asked.context,
-        missed=asked.missed,
         next_at=first,
         max_runs=_check_runs(asked.max_runs),
         expires_at=_parse_end(asked.expires_at, zone, first, now, asked.end_field),
         created_by=asked.created_by,
-        title=_check_title(asked.title),
     )
+
+
+def _check_fields(given: F) -> F:
+    prompt, text, script = _check_words(given.prompt, given.text, given.script)
+    return replace(given, prompt=prompt, text=text, script=script, title=_check_title(given.title))
 
 
 def _check_title(said: str) -> str:
@@ -174,20 +174,20 @@ def get_task(db: Db, task_id: str) -> Task:
     return found
 
 
-class TaskChange(Struct, frozen=True, kw_only=True):
+if TYPE_CHECKING:
+    TaskFieldsChange = TaskFields
+else:
+    TaskFieldsChange = make_change(TaskFields)
+
+
+class TaskChange(TaskFieldsChange, frozen=True, kw_only=True):
     """The fields that are to be changed; the rest stays. None takes a limit away. `place`: another room, as instance,
     address and thread. The fields that end in `_field`: what the caller calls these, for errors."""
 
-    prompt: str | UnsetType = UNSET
-    text: str | UnsetType = UNSET
-    script: str | UnsetType = UNSET
     when: str | UnsetType = UNSET
     zone: str | UnsetType = UNSET
-    context: TaskContext | UnsetType = UNSET
-    missed: MissedPolicy | UnsetType = UNSET
     max_runs: int | UnsetType | None = UNSET
     expires_at: str | UnsetType | None = UNSET
-    title: str | UnsetType = UNSET
     place: tuple[str, str, str] | UnsetType = UNSET
     id_field: str = "taskId"
     runs_field: str = "maxRuns"
@@ -217,13 +217,7 @@ def update_task(
 
 def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> Task:
     """Pure."""
-    prompt, text = _or(change.prompt, task.prompt), _or(change.text, task.text)
-    if change.prompt and change.text is UNSET:
-        text = ""
-    if change.text and change.prompt is UNSET:
-        prompt = ""
-    script = _or(change.script, task.script if prompt else "")
-    prompt, text, script = _check_words(prompt, text, script)
+    fields = _check_fields(_replace_fields(task, change))
     zone = task.zone if isinstance(change.zone, UnsetType) else parse_zone(change.zone or rules.zone)
     schedule, next_at = schedule_of(task), task.next_at
     if change.when is not UNSET or zone != task.zone:
@@ -239,28 +233,30 @@ def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> T
         (task.instance, task.address, task.thread) if isinstance(change.place, UnsetType) else change.place
     )
     return replace(
-        task,
-        title=task.title if isinstance(change.title, UnsetType) else _check_title(change.title),
+        fields,
         instance=instance,
         address=address,
         thread=thread,
-        prompt=prompt,
-        text=text,
-        script=script,
         kind=schedule.kind,
         schedule=schedule.text,
         every=schedule.every,
         zone=zone,
-        context=task.context if isinstance(change.context, UnsetType) else change.context,
-        missed=task.missed if isinstance(change.missed, UnsetType) else change.missed,
         next_at=next_at,
         max_runs=runs,
         expires_at=ends,
     )
 
 
-def _or(given: str | UnsetType, before: str) -> str:
-    return before if isinstance(given, UnsetType) else given
+def _replace_fields(task: Task, change: TaskChange) -> Task:
+    """A prompt takes the place of a text, and the other way round. A text has no script."""
+    given = {name: each for name, each in get_given(change).items() if name in TaskFields.__struct_fields__}
+    if given.get("prompt"):
+        given.setdefault("text", "")
+    if given.get("text"):
+        given.setdefault("prompt", "")
+    if not given.get("prompt", task.prompt):
+        given.setdefault("script", "")
+    return replace(task, **given)
 
 
 def _change_times(task: Task, change: TaskChange, zone: str, now: int) -> tuple[Schedule, int]:

@@ -1,10 +1,12 @@
 """Messages that were refused: why, where and whose. Most of a flood of strangers is only counted, in the audit log."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 
@@ -23,20 +25,20 @@ class DroppedBy(StrEnum):
 
 
 class DroppedCount(Struct, frozen=True):
-    reason: str  # '' where it is not counted by that
-    room: str
-    sender: str
-    times: int
-    last_at: int
+    reason: Annotated[str, shown("Why")]  # '' where it is not counted by that
+    room: Annotated[str, shown("Room")]
+    sender: Annotated[str, shown("Who")]
+    times: Annotated[int, shown("Times", ShownAs.NUMBER)]
+    last_at: Annotated[int, shown("Last", ShownAs.MOMENT, head="last")]
 
 
 class DroppedMessage(Struct, frozen=True):
     id: int  # of its row in the inbox; 0: it stands for several that were only counted
-    at: int
-    reason: str
-    room: str
-    sender: str
-    times: int = 1
+    at: Annotated[int, shown("When", ShownAs.MOMENT)]
+    reason: Annotated[str, shown("Why")]
+    room: Annotated[str, shown("Room")]
+    sender: Annotated[str, shown("Who")]
+    times: Annotated[int, shown("Times", ShownAs.NUMBER)] = 1
 
 
 class _Counted(msgspec.Struct):

@@ -4,11 +4,12 @@ the row that they are about is what people see now."""
 import json
 from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.engine.full_text import IndexedText
@@ -32,25 +33,25 @@ class Revision(StrEnum):
 
 class Message(Struct, frozen=True):
     id: int
-    instance: str
-    address: str
-    thread: str
-    direction: Direction
-    platform_id: str | None
+    instance: Annotated[str, shown("Channel")]
+    address: Annotated[str, shown("Room")]
+    thread: Annotated[str, shown("Topic")]
+    direction: Annotated[Direction, shown("Way")]
+    platform_id: Annotated[str | None, shown("The platform's id")]
     event: str
     kind: MessageKind
-    verb: str
-    sender: str
-    sender_name: str
-    text: str
+    verb: Annotated[str, shown("Verb")]
+    sender: Annotated[str, shown("Who")]
+    sender_name: Annotated[str, shown("Name")]
+    text: Annotated[str, shown("Text", ShownAs.LONG)]
     content: dict[str, Any]
-    reply_to: str
-    folder: str
-    at: int
-    accepted_at: int
+    reply_to: Annotated[str, shown("Answer to")]
+    folder: Annotated[str, shown("Group")]
+    at: Annotated[int, shown("Said", ShownAs.MOMENT)]
+    accepted_at: Annotated[int, shown("Accepted", ShownAs.MOMENT)]
     topic: str = ""
-    revision: Revision = Revision.NONE
-    forward_from: str | None = None  # None: the sender's own words
+    revision: Annotated[Revision, shown("Changed")] = Revision.NONE
+    forward_from: Annotated[str | None, shown("Forwarded from")] = None  # None: the sender's own words
 
 
 MESSAGES = Table("messages", Message)

@@ -11,10 +11,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, TARGETED, Op
 from gatepost.store.engine.table import Table, make_row_parser
@@ -60,15 +61,15 @@ class OutboxEffect(Struct, frozen=True):
     turn_id: str | None
     attempt: int
     origin: EffectOrigin
-    op: Op
+    op: Annotated[Op, shown("What")]
     instance: str
-    address: str
+    address: Annotated[str, shown("Where")]
     thread: str
     target_id: int | None
     payload: dict[str, Any]
-    state: EffectState
-    reason: str
-    tries: int
+    state: Annotated[EffectState, shown("State", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why")]
+    tries: Annotated[int, shown("Tries", ShownAs.NUMBER)]
     next_at: int | None
     owner: str
     lease_until: int

@@ -4,9 +4,12 @@ A cost counts in the day and month in which its call was let through, not in tho
 was it judged.
 """
 
+from typing import Annotated
+
 from msgspec import Struct
 
 from gatepost.core.clock import DAY, iso
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.money import budgets
 from gatepost.store.people import identities
 from gatepost.store.port import Db, LockKind, inline_read
@@ -51,12 +54,12 @@ class CostSum(Struct, frozen=True):
 class ModelCall(Struct, frozen=True):
     """One call of a model, as it was booked."""
 
-    at: int
-    model: str
-    input: int
-    output: int
-    micro: int
-    measured: bool
+    at: Annotated[int, shown("When", ShownAs.MOMENT)]
+    model: Annotated[str, shown("Model")]
+    input: Annotated[int, shown("Tokens in", ShownAs.NUMBER)]
+    output: Annotated[int, shown("Tokens out", ShownAs.NUMBER)]
+    micro: Annotated[int, shown("Cost", ShownAs.MONEY)]
+    measured: Annotated[bool, shown("Counted", render=lambda held: "measured" if held else "as reported or set aside")]
 
 
 def record_cost(db: Db, new: NewCost, source: str, now: int) -> bool:

@@ -1,11 +1,12 @@
 """The ledger's questions: is everything accounted for, what is there, and what was one message's life."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.messages.inbound import Direction
 from gatepost.store.engine.table import make_row_parser
 from gatepost.store.gateways import gateways
@@ -88,22 +89,22 @@ def _get_last_activity(db: Db) -> int:
 class LedgerLine(Struct, frozen=True):
     """A ledger row as people read it."""
 
-    id: int  # of the message
-    direction: Direction
-    at: int
+    id: Annotated[int, shown("Message", ShownAs.ID)]  # of the message
+    direction: Annotated[Direction, shown("Way", head="way")]
+    at: Annotated[int, shown("When", ShownAs.MOMENT)]
     instance: str
-    address: str
+    address: Annotated[str, shown("Room", head="room")]
     thread: str
-    sender: str
-    text: str
+    sender: Annotated[str, shown("Who", details=True)]
+    text: Annotated[str, shown("Text")]
     event: str
-    state: str
-    reason: str
+    state: Annotated[str, shown("State", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why")]
     folder: str
     session: str | None
     seq: int
     turn: str | None
-    tries: int
+    tries: Annotated[int, shown("Tries", ShownAs.NUMBER, details=True)]
     platform_id: str | None
     changed_at: int  # since when it is in its state
 

@@ -1,24 +1,34 @@
 """Egress rules and the log of attempts. `egress/rules.py` decides the meaning of a rule."""
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
 MOST_LOGGED = 100_000  # rows; the oldest go first
 
 
+def _render_port(port: int) -> str:
+    return str(port) if port else ""
+
+
+def _render_verdict(allow: bool) -> str:
+    return "allow" if allow else "deny"
+
+
 class EgressRule(Struct, frozen=True):
-    id: int
-    folder: str | None  # None: the whole instance
-    host: str
-    port: int  # 0: the usual ones
-    allow: bool
+    id: Annotated[int, shown("Id", ShownAs.ID)]
+    folder: Annotated[str | None, shown("Group", head="folder", empty="all groups")]  # None: the whole instance
+    host: Annotated[str, shown("Host", ShownAs.CODE)]
+    port: Annotated[int, shown("Port", render=_render_port)]  # 0: the usual ones
+    allow: Annotated[bool, shown("Says", ShownAs.BADGE, head="verdict", render=_render_verdict)]
     local: bool
-    created_by: str
-    created_at: int
+    created_by: Annotated[str, shown("By", head="by")]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
 
 
 class EgressOutcome(StrEnum):
@@ -29,14 +39,14 @@ class EgressOutcome(StrEnum):
 
 class EgressAttempt(Struct, frozen=True):
     id: int
-    at: int
-    last_at: int
-    times: int
-    folder: str
-    session_id: str
-    target: str
-    verdict: EgressOutcome
-    reason: str
+    at: Annotated[int, shown("First", ShownAs.MOMENT, head="first")]
+    last_at: Annotated[int, shown("Last", ShownAs.MOMENT, head="last")]
+    times: Annotated[int, shown("Times", ShownAs.NUMBER)]
+    folder: Annotated[str, shown("Group")]
+    session_id: Annotated[str, shown("Conversation", head="session")]
+    target: Annotated[str, shown("To", ShownAs.CODE)]
+    verdict: Annotated[EgressOutcome, shown("Outcome", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why")]
 
 
 RULES, ATTEMPTS = Table("egress_rules", EgressRule), Table("egress_log", EgressAttempt)

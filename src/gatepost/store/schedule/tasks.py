@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain
+from typing import Annotated
 
 from msgspec import Struct
 
 from gatepost.core import ids
+from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.store.engine.table import Table, render_marks
 from gatepost.store.port import Db, Row, inline_read
 from gatepost.store.rights import switches
@@ -49,59 +51,75 @@ class TaskState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Task(Struct, frozen=True):
-    id: str
-    folder: str
-    instance: str
-    address: str
-    thread: str
-    prompt: str
-    text: str
-    script: str
-    kind: ScheduleKind
-    schedule: str
-    every: int
-    zone: str
-    context: TaskContext
-    missed: MissedPolicy
-    state: TaskState
-    reason: str
-    next_at: int | None
-    max_runs: int | None
-    expires_at: int | None
-    runs: int
-    failures: int
-    created_by: str
-    depth: int
-    created_at: int
-    updated_at: int
-    title: str = ""  # for people; '': none
+class TaskFields(Struct, frozen=True, kw_only=True):
+    """The columns that whoever makes a task sets as they are. A further one is an option of the commands, an input of
+    the forms, a field of the API and of a prototype's tasks, an argument of the agents' tools if it has a name there,
+    and is shown wherever tasks are."""
+
+    prompt: Annotated[
+        str, shown("Prompt", ShownAs.LONG, details=True), option("The task for the agent.", secret=True, tool="prompt")
+    ] = ""
+    text: Annotated[
+        str,
+        shown("Text", ShownAs.LONG, details=True),
+        option("Is delivered as it is, for reminders.", secret=True, tool="text"),
+    ] = ""
+    title: Annotated[str, shown("Task", head="what"), option("Its title, in lists and notices.", secret=True)] = ""
+    script: Annotated[
+        str,
+        shown("Script", ShownAs.LONG, details=True),
+        option(
+            "Shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
+            cli="A file of shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
+            metavar="FILE",
+            secret=True,
+            tool="script",
+        ),
+    ] = ""
+    missed: Annotated[
+        MissedPolicy,
+        shown("Missed times", details=True),
+        option(
+            "Times that were missed because the gateway was down: skip them, run once late, or run all.", tool="missed"
+        ),
+    ] = MissedPolicy.ONCE
+    context: Annotated[
+        TaskContext,
+        shown("Context", details=True),
+        option("group: the room's conversation goes on. isolated: a fresh one for each run.", tool="contextMode"),
+    ] = TaskContext.GROUP
 
 
-class NewTask(Struct, frozen=True, kw_only=True):
+class NewTask(TaskFields, frozen=True, kw_only=True):
     """A wish for a task, checked. `next_at`: when first."""
 
-    folder: str
+    folder: Annotated[str, shown("Group", head="group")]
     instance: str
-    address: str
+    address: Annotated[str, shown("Room", ShownAs.CODE, head="room", details=True)]
     thread: str = ""
-    prompt: str = ""
-    text: str = ""
-    script: str = ""
     kind: ScheduleKind
-    schedule: str
+    schedule: Annotated[str, shown("When", ShownAs.CODE, head="when")]
     every: int = 0
-    zone: str = "UTC"
-    context: TaskContext = TaskContext.GROUP
-    missed: MissedPolicy = MissedPolicy.ONCE
-    next_at: int
+    zone: Annotated[str, shown("Zone", details=True)] = "UTC"
+    next_at: Annotated[int | None, shown("Next", ShownAs.MOMENT, head="next")]
     max_runs: int | None = None
-    expires_at: int | None = None
-    created_by: str
-    title: str = ""
+    expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="ends", details=True)] = None
+    created_by: Annotated[str, shown("Made by", head="made by", details=True)]
+
+
+class Task(NewTask, frozen=True, kw_only=True):
+    id: Annotated[str, shown("Id", ShownAs.ID, head="task")]
+    state: Annotated[TaskState, shown("State", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why", head="why", details=True)]
+    runs: Annotated[int, shown("Runs", ShownAs.NUMBER, details=True)]
+    failures: int
+    depth: int
+    created_at: Annotated[int, shown("Made", ShownAs.MOMENT, head="made", details=True)]
+    updated_at: int
 
 
 TASKS = Table("tasks", Task)
+_CHANGED = tuple(name for name in NewTask.__struct_fields__ if name not in ("folder", "created_by"))
 _STOPPED = f"EXISTS (SELECT 1 FROM switches WHERE name = '{switches.PANIC}')"
 _DUE = f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} ORDER BY next_at LIMIT ?"
 _NEXT_DUE = f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active'), {_STOPPED}"
@@ -319,16 +337,9 @@ def set_state(db: Db, task_id: str, state: TaskState, reason: str, next_at: int 
 
 def replace(db: Db, task: Task, now: int) -> None:
     """Everything about it that somebody may change."""
-    db.run(
-        "UPDATE tasks SET prompt = ?, text = ?, script = ?, kind = ?, schedule = ?, every = ?, zone = ?, context = ?,"
-        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, title = ?, instance = ?, address = ?, thread = ?,"
-        " updated_at = ? WHERE id = ?",
-        (
-            *(task.prompt, task.text, task.script, task.kind, task.schedule, task.every, task.zone, task.context),
-            *(task.missed, task.next_at, task.max_runs, task.expires_at),
-            *(task.title, task.instance, task.address, task.thread, now, task.id),
-        ),
-    )
+    changed = ", ".join(f"{name} = ?" for name in _CHANGED)
+    values = [getattr(task, name) for name in _CHANGED]
+    db.run(f"UPDATE tasks SET {changed}, updated_at = ? WHERE id = ?", (*values, now, task.id))
 
 
 def record_success(db: Db, task_id: str) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table, make_row_parser, value_marks
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import requests
@@ -36,16 +37,16 @@ MODES = tuple(mode.value for mode in SessionMode if mode is not SessionMode.ISOL
 
 
 class Session(Struct, frozen=True):
-    id: str
+    id: Annotated[str, shown("Id", ShownAs.ID)]
+    title: Annotated[str, shown("Conversation", head="title")]
     key: str
-    folder: str
+    folder: Annotated[str, shown("Group", head="group")]
     mode: SessionMode
     instance: str
-    address: str
-    thread: str
-    provider: str
-    title: str
-    state: SessionState
+    address: Annotated[str, shown("Room", ShownAs.CODE, head="room")]
+    thread: Annotated[str, shown("Topic", head="topic")]
+    provider: Annotated[str, shown("Provider")]
+    state: Annotated[SessionState, shown("State", ShownAs.BADGE)]
     next_seq: int
     window_messages: int | None
     window_chars: int | None
@@ -53,10 +54,10 @@ class Session(Struct, frozen=True):
     lease_until: int
     epoch: int
     created_at: int
-    active_at: int
+    active_at: Annotated[int, shown("Active", ShownAs.MOMENT, head="active")]
     closed_at: int | None
     agent: int = 0  # 1: it was made to be one, by somebody who manages agents
-    model: str = ""  # '' in this and the next: as its group says
+    model: Annotated[str, shown("Model")] = ""  # '' in this and the next: as its group says
     permission_mode: str = ""
     cwd: str = ""
     labels: str = "{}"  # JSON

@@ -51,8 +51,8 @@ async def test_connectors_show_names_and_no_values(site: Any) -> None:
 def test_retention_names_its_settings_and_sizes() -> None:
     row = KeptRows("steps", "keep.steps_days", days=30, rows=4, over_age=1, oldest="")
     table = make_table([row, replace(row, days=0)], KEPT_ROWS, NOTHING)
-    assert table.rows[0].cells[-1] == Link("keep.steps_days", "/dashboard/settings/keep.steps_days")
-    assert [each.cells[1] for each in table.rows] == ["30 days", "ever"]
+    assert table.rows[0].cells[1] == Link("keep.steps_days", "/dashboard/settings/keep.steps_days")
+    assert [each.cells[2] for each in table.rows] == ["30 days", "ever"]
     facts = {each.label: each.value for each in make_store(StoreSize(3 * 1024 * 1024, shrinks=False)).items}
     assert facts["Size"] == "3.0 MB" and "does not shrink" in str(facts["Freed space"])
 

@@ -115,11 +115,7 @@ def _text(given: str) -> str:
 @command.command("ls")
 @from_operation(ListAgentsArgs)
 def list_agents(run: CommandRun, found: list[AgentSnapshot]) -> None:
-    rows = [
-        (each.agent_id, each.title or "-", _status(each), each.type, each.folder, each.current_mode_id)
-        for each in found
-    ]
-    output.print_table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
+    output.print_records(AgentSnapshot, found, {"status": _status}, empty="there are no agents")
 
 
 def _status(agent: AgentSnapshot) -> str:
@@ -335,17 +331,11 @@ def _print_providers(found: list[ProviderInfo], as_json: bool) -> None:
     if as_json:
         output.print_json(to_json(found))
         return
-    rows = [(each.id, each.ready, each.default_model or "its own", each.reason or "-") for each in found]
-    output.print_table(("provider", "ready", "default model", "what it lacks"), rows)
+    output.print_records(ProviderInfo, found)
 
 
 def _print_models(found: list[ModelInfo], as_json: bool) -> None:
     if as_json:
         output.print_json(to_json(found))
         return
-    rows = [(each.id, "default" if each.is_default else "-", *_prices(each)) for each in found]
-    output.print_table(("model", "", "input", "output", "cache read", "cache write"), rows)
-
-
-def _prices(model: ModelInfo) -> tuple[str, ...]:
-    return tuple(f"{price:g}" for price in (model.input, model.output, model.cache_read, model.cache_write))
+    output.print_records(ModelInfo, found)

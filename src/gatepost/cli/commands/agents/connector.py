@@ -27,19 +27,8 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListConnectorsArgs)
 def list_connectors(run: CommandRun, found: list[ConnectorItem]) -> None:
-    rows = [
-        (
-            each.name,
-            each.program,
-            each.tier,
-            len(each.tools) or "none known; restart the gateway",
-            ", ".join(each.held) or "-",
-        )
-        for each in found
-    ]
-    output.print_table(
-        ("connector", "program", "down to tier", "tools", "wait to be accepted"), rows, empty="no connector is declared"
-    )
+    own = {"tools": lambda each: len(each.tools) or "none known; restart the gateway"}
+    output.print_records(ConnectorItem, found, own, empty="no connector is declared")
 
 
 @command.command()

@@ -1,5 +1,6 @@
 """`gatepost errand`: work that agents gave to other agents."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -17,48 +18,13 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListErrandsArgs)
 def list_errands(run: CommandRun, found: list[ErrandView]) -> None:
-    output.print_table(
-        ("errand", "asked by", "done by", "depth", "state", "cost", "age", "answer to"),
-        [
-            (
-                each.id,
-                each.caller_folder,
-                each.folder,
-                each.depth,
-                each.state,
-                _render_cost(each),
-                output.format_duration(each.age_s),
-                _render_place(each),
-            )
-            for each in found
-        ],
-        empty=_render_nothing(run.args),
-        gives=("answer to",),
-    )
+    output.print_records(ErrandView, found, OWN, empty=_render_nothing(run.args), gives=("answer to",))
 
 
 @command.command()
 @from_operation(ShowErrandArgs)
 def show(run: CommandRun, errand: ErrandDetails) -> None:
-    why = f" ({errand.reason})" if errand.reason else ""
-    lines = {
-        "errand": f"{errand.id}, {errand.state}{why}",
-        "asked by": f"{errand.caller_folder} in session {errand.caller_session}",
-        "done by": f"{errand.folder} in session {errand.session_id}",
-        "for": ", ".join(errand.people),
-        "depth": str(errand.depth),
-        "above": ", ".join(errand.above),
-        "below": ", ".join(errand.below),
-        "given": output.format_time(errand.created_at),
-        "took" if errand.ended_at else "age": output.format_duration(errand.age_s),
-        "cost": _render_cost(errand) or "",
-        "answer to": _render_place(errand),
-        "asked": errand.asked,
-        "answer": errand.answer,
-    }
-    for name, value in lines.items():
-        if value:
-            output.print_line(f"{name:<10} ", value.replace("\n", "\n" + " " * 11))
+    output.print_details(ErrandDetails, errand, {**OWN, **DETAILS}, width=10, sparse=True)
 
 
 def _render_nothing(args: dict[str, Any]) -> str:
@@ -67,12 +33,19 @@ def _render_nothing(args: dict[str, Any]) -> str:
     return "there are no errands: no agent gave work to another"
 
 
-def _render_cost(errand: ErrandView) -> str | None:
-    from gatepost.access.budgets import render_usd
-
-    return render_usd(errand.cost) if errand.cost else None
-
-
 def _render_place(errand: ErrandView) -> str:
     topic = f" #{errand.thread}" if errand.thread else ""
     return f"{errand.address}{topic}"
+
+
+OWN: Mapping[str, output.Show] = {
+    "age_s": lambda errand: output.format_duration(errand.age_s),
+    "address": _render_place,
+}
+DETAILS: Mapping[str, output.Show] = {
+    "caller_folder": lambda errand: f"{errand.caller_folder} in session {errand.caller_session}",
+    "folder": lambda errand: f"{errand.folder} in session {errand.session_id}",
+    "people": lambda errand: ", ".join(errand.people),
+    "above": lambda errand: ", ".join(errand.above),
+    "below": lambda errand: ", ".join(errand.below),
+}

@@ -44,11 +44,7 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListSessionsArgs)
 def list_sessions(run: CommandRun, found: list[Session]) -> None:
-    output.print_table(
-        ("id", "group", "room", "topic", "provider", "model", "state"),
-        [(each.id, each.folder, each.address, each.thread, each.provider, each.model, each.state) for each in found],
-        empty="there is no conversation; `gatepost chat -m hello` begins one",
-    )
+    output.print_records(Session, found, empty="there is no conversation; `gatepost chat -m hello` begins one")
 
 
 @command.command()
@@ -56,17 +52,17 @@ def list_sessions(run: CommandRun, found: list[Session]) -> None:
 def show(run: CommandRun, found: SessionDetails) -> None:
     from gatepost.access.budgets import render_usd
 
-    zone, _ = zone_of(run.home)
-    place = " ".join(each for each in (found.address, found.thread) if each)
-    output.print_line(output.colored(f"{found.agent} ({found.folder}) in {place}: {found.state}", "strong"))
-    output.print_line(f"{found.waiting} waiting, {render_usd(found.cost)} so far")
+    zone = zone_of(run.home)
+    own = {"address": lambda session: " ".join(each for each in (session.address, session.thread) if each)}
+    output.print_details(SessionDetails, found, own, width=8, sparse=True, zone=zone)
+    output.print_line()
     if found.older:
         output.print_line(f"older ones: --before {found.older}")
     for each in found.events:
         cost = render_usd(each.cost) if each.cost else ""
         about = " ".join(part for part in (each.kind, each.who, each.state, cost) if part)
         text = f": {one_line(each.text)}" if each.text else ""
-        output.print_line(f"{output.format_time(each.at, zone)}  {about}{text}")
+        output.print_line(f"{output.format_time(each.at, zone[0])}  {about}{text}")
 
 
 @command.command()

@@ -1,5 +1,6 @@
 """`gatepost task`: scheduled work of agents."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -82,9 +83,10 @@ def set_task(run: CommandRun, task: TaskView) -> None:
 @command.command("list")
 @from_operation(ListTasksArgs)
 def list_tasks(run: CommandRun, found: list[TaskView]) -> None:
-    output.print_table(
-        ("task", "group", "when", "next", "state", "what"),
-        [(each.id, each.folder, each.schedule, _render_next(each), each.state, _get_words(each)) for each in found],
+    output.print_records(
+        TaskView,
+        found,
+        {"title": _get_words, "next_at": _render_next},
         empty="there are no tasks; `gatepost task add` makes one",
         gives=("what",),
     )
@@ -93,13 +95,15 @@ def list_tasks(run: CommandRun, found: list[TaskView]) -> None:
 @command.command()
 @from_operation(ShowTaskArgs)
 def show(run: CommandRun, task: TaskDetails) -> None:
-    _print_task(task)
+    output.print_details(TaskView, task, DETAILS, width=8, sparse=True)
     output.print_line()
-    output.print_table(
-        (f"due ({task.zone})", "ran", "outcome", "took", "cost", "why"),
-        [_make_row(each, task.zone) for each in task.log],
+    output.print_records(
+        TaskLogEntry,
+        task.log,
+        {"due_at": lambda run: _shorten(run.due_local), "state": _render_outcome, "duration_ms": _render_duration},
         empty=_render_no_run(task),
         gives=("why",),
+        zone=(ZoneInfo(task.zone), task.zone),
     )
 
 
@@ -109,55 +113,25 @@ def _render_no_run(task: TaskView) -> str:
     return "it has not run"
 
 
-def _print_task(task: TaskView) -> None:
-    why = f" ({task.reason})" if task.reason else ""
+def _render_ends(task: TaskView) -> str:
     ends = [f"after {task.max_runs} runs"] if task.max_runs else []
     ends += [f"at {_format_in_zone(task.expires_at, task.zone)} {task.zone}"] if task.expires_at else []
-    lines = {
-        "task": f"{task.id}, {task.state}{why}",
-        "title": task.title,
-        "group": f"{task.folder} in {task.address}{f' #{task.thread}' if task.thread else ''}",
-        "when": f"{task.schedule} ({task.zone}), missed: {task.missed}",
-        "next": _render_next(task),
-        "ends": ", or ".join(ends),
-        "runs": f"{task.runs}" + (f", the last {task.failures} failed" if task.failures else ""),
-        "made by": f"{task.created_by} at {_format_in_zone(task.created_at, task.zone)} {task.zone}",
-        "context": task.context if task.prompt else "",
-        "prompt": task.prompt,
-        "text": task.text,
-        "script": task.script.rstrip(),
-    }
-    for name, value in lines.items():
-        if value:
-            output.print_line(f"{name:<8} ", value.replace("\n", "\n         "))
+    return ", or ".join(ends)
 
 
-def _make_row(run: TaskLogEntry, zone: str) -> tuple[object, ...]:
-    from gatepost.access.budgets import render_usd
+def _render_outcome(run: TaskLogEntry) -> str:
+    return f"{run.state} {run.times} times" if run.times > 1 else run.state
 
-    took = None if run.duration_ms is None else output.format_duration(run.duration_ms / 1000)
-    sent = f" ({run.delivery})" if run.delivery not in ("", run.state) else ""
-    times = f" {run.times} times" if run.times > 1 else ""
-    cost = render_usd(run.cost) if run.cost else None
-    return (
-        _shorten(run.due_local),
-        _format_in_zone(run.fired_at, zone),
-        f"{run.state}{times}{sent}",
-        took,
-        cost,
-        run.reason,
-    )
+
+def _render_duration(run: TaskLogEntry) -> str | None:
+    return None if run.duration_ms is None else output.format_duration(run.duration_ms / 1000)
 
 
 @command.command("next")
 @from_operation(NextFiringsArgs)
 def list_next(run: CommandRun, coming: list[ComingFiring]) -> None:
-    output.print_table(
-        ("at", "zone", "task", "group", "what"),
-        [(_shorten(each.local), each.zone, each.id, each.folder, each.what) for each in coming],
-        empty=_render_nothing(run.args["id"]),
-        gives=("what",),
-    )
+    own = {"due_at": lambda each: _shorten(each.local)}
+    output.print_records(ComingFiring, coming, own, empty=_render_nothing(run.args["id"]), gives=("what",))
 
 
 def _render_nothing(task_id: str) -> str:
@@ -207,3 +181,16 @@ def _format_in_zone(moment: int | None, zone: str) -> str:
 
 def _get_words(task: TaskView) -> str:
     return task.title or task.prompt or task.text
+
+
+DETAILS: Mapping[str, output.Show] = {
+    "title": lambda task: task.title,
+    "state": lambda task: f"{task.state} ({task.reason})" if task.reason else task.state,
+    "reason": lambda task: "",  # beside the state
+    "address": lambda task: f"{task.address} #{task.thread}" if task.thread else task.address,
+    "next_at": _render_next,
+    "expires_at": _render_ends,
+    "runs": lambda task: f"{task.runs}" + (f", the last {task.failures} failed" if task.failures else ""),
+    "created_at": lambda task: f"{_format_in_zone(task.created_at, task.zone)} {task.zone}",
+    "context": lambda task: task.context if task.prompt else "",
+}

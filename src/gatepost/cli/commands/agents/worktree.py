@@ -85,15 +85,7 @@ command.command("setup")(
 @command.command("ls")
 @from_operation(ListWorktreesArgs)
 def list_worktrees(run: CommandRun, found: list[WorktreeDetails]) -> None:
-    rows = [
-        (
-            *(each.name, each.branch_name, each.state, each.setup_state, each.source),
-            *(each.folder, output.format_iso(each.created_at)),
-        )
-        for each in found
-    ]
-    head = ("worktree", "branch", "state", "setup", "from", "group", "since")
-    output.print_table(head, rows, empty="there are no worktrees")
+    output.print_records(WorktreeDetails, found, empty="there are no worktrees")
 
 
 @command.command()

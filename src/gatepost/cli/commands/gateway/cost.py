@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.gateway.spending import ShowCostArgs, SpendingReport
+from gatepost.serve.control.arguments.gateway.spending import SPENT_BY, ShowCostArgs, SpendingReport, SpendingRow
 
 
 @click.command()
@@ -12,17 +12,8 @@ from gatepost.serve.control.arguments.gateway.spending import ShowCostArgs, Spen
 def command(run: CommandRun, report: SpendingReport) -> None:
     from gatepost.access.budgets import render_usd
 
-    output.print_table(
-        (report.by, "spent", "estimated", "calls", "input", "output", "cache read", "cache write"),
-        [
-            (
-                *(row.key, render_usd(row.micro), render_usd(row.estimated_micro), row.calls),
-                *(row.input, row.output, row.cache_read, row.cache_write),
-            )
-            for row in report.rows
-        ],
-        empty="nothing was spent",
-    )
+    others = [name for name in SPENT_BY if name != report.by]
+    output.print_records(SpendingRow, report.rows, empty="nothing was spent", without=others)
     if report.rows:
         since = f" since {report.since[:10]} (UTC)" if report.since else ""
         output.print_line(f"total {render_usd(report.total_micro)}{since}")

@@ -48,36 +48,10 @@ def rm(run: CommandRun, gone: EgressRule) -> None:
 @command.command("list")
 @from_operation(ListEgressRulesArgs)
 def list_rules(run: CommandRun, found: list[EgressRule]) -> None:
-    output.print_table(
-        ("id", "folder", "host", "port", "verdict", "by", "since"),
-        [
-            (
-                each.id,
-                each.folder or "(all)",
-                each.host,
-                each.port or "-",
-                "allow" if each.allow else "deny",
-                each.created_by,
-                output.format_time(each.created_at),
-            )
-            for each in found
-        ],
-        empty="there are no rules: no host is allowed",
-    )
+    output.print_records(EgressRule, found, empty="there are no rules: no host is allowed")
 
 
 @command.command("log")
 @from_operation(EgressLogArgs)
 def show_log(run: CommandRun, found: list[EgressAttempt]) -> None:
-    zone, name = zone_of(run.home)
-    output.print_table(
-        (f"last ({name})", f"first ({name})", "times", "folder", "session", "target", "verdict", "reason"),
-        [
-            (
-                *(output.format_time(each.last_at, zone), output.format_time(each.at, zone), each.times),
-                *(each.folder, each.session_id, each.target, each.verdict, each.reason),
-            )
-            for each in found
-        ],
-        empty="nothing was tried yet",
-    )
+    output.print_records(EgressAttempt, found, empty="nothing was tried yet", zone=zone_of(run.home))

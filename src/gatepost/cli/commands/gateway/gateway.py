@@ -4,7 +4,6 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.core.clock import iso
 from gatepost.serve.control.arguments.gateway.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
@@ -35,22 +34,8 @@ def command() -> None:
 @command.command("list")
 @from_operation(ListGatewaysArgs)
 def list_gateways(run: CommandRun, found: list[GatewayView]) -> None:
-    output.print_table(
-        ("gateway", "state", "host", "web", "sessions", "duties", "version"),
-        [
-            (
-                each.name,
-                render_state(each),
-                each.host,
-                each.listen,
-                f"{each.sessions} of {each.capacity}",
-                len(each.duties),  # by name they would be wider than a terminal; `show` names them
-                each.version,
-            )
-            for each in found
-        ],
-        empty=NONE_YET if find_place(run.home).url else ALONE,
-    )
+    own = {"state": render_state, "duties": lambda each: len(each.duties)}  # `show` names them
+    output.print_records(GatewayView, found, own, empty=NONE_YET if find_place(run.home).url else ALONE)
 
 
 def render_state(gateway: GatewayView) -> str:
@@ -61,16 +46,12 @@ def render_state(gateway: GatewayView) -> str:
 @command.command()
 @from_operation(ShowGatewayArgs)
 def show(run: CommandRun, found: GatewayDetails) -> None:
-    output.print_line(f"{found.name}  {render_state(found)}, life {found.epoch} since {iso(found.started_at)}")
-    for label, value in (
-        ("host", found.host),
-        ("web", found.listen or "none"),
-        ("version", f"{found.version}, schema {found.schema_number}"),
-        ("sandboxes", f"at most {found.capacity} awake"),
-        ("duties", ", ".join(found.duties) or "none"),
-        ("sessions", ", ".join(found.running_sessions) or "none"),
-    ):
-        output.print_line(f"  {label:<10} {value}")
+    own = {
+        "state": render_state,
+        "duties": lambda each: ", ".join(each.duties) or "none",
+        "running_sessions": lambda each: ", ".join(each.running_sessions) or "none",
+    }
+    output.print_details(GatewayDetails, found, own, width=10)
 
 
 @command.command()

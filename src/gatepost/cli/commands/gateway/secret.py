@@ -26,7 +26,7 @@ from gatepost.serve.control.arguments.gateway.secrets import (
     UnbindSecretArgs,
 )
 from gatepost.store.engine.place import find_place
-from gatepost.store.rights.secret_rows import Secret, SecretOwner, SecretUse, render_scope
+from gatepost.store.rights.secret_rows import Secret, SecretOwner, SecretUse
 from gatepost.store.rooms.bindings import Binding
 
 _STDIN = ("-", "stdin")
@@ -82,22 +82,13 @@ def _hide_argument(value: str) -> None:
 @command.command("list")
 @from_operation(ListSecretsArgs)
 def list_secrets(run: CommandRun, found: list[SecretListItem]) -> None:
-    zone, called = zone_of(run.home)
-    output.print_table(
-        ("name", "for", f"set ({called})", "last used", "bound to", "key"),
-        [
-            (
-                each.name,
-                _render_owner(each),
-                output.format_time(each.updated_at, zone),
-                output.format_time(each.used_at, zone),
-                ", ".join([*([each.origin] if each.origin else []), *each.bound_to]),
-                each.key_id,
-            )
-            for each in found
-        ],
+    output.print_records(
+        SecretListItem,
+        found,
+        {"folder": _render_owner},
         empty="no secrets; `gatepost secret set NAME` makes one",
         gives=("key", "bound to"),
+        zone=zone_of(run.home),
     )
     known = {each.name for each in found}
     for bound in call_operation(run.home, ListBindingsArgs, {}):
@@ -155,20 +146,4 @@ def rotate(run: CommandRun, done: RotateKeysResult) -> None:
 @command.command()
 @from_operation(SecretLogArgs)
 def log(run: CommandRun, found: list[SecretUse]) -> None:
-    zone, called = zone_of(run.home)
-    output.print_table(
-        (f"at ({called})", "name", "outcome", "of", "for group", "for user", "purpose"),
-        [
-            (
-                output.format_time(each.at, zone),
-                each.name,
-                each.outcome,
-                None if each.scope is None else render_scope(each.scope),
-                each.folder,
-                each.user_id,
-                each.purpose,
-            )
-            for each in found
-        ],
-        empty="no secret was used yet",
-    )
+    output.print_records(SecretUse, found, empty="no secret was used yet", zone=zone_of(run.home))

@@ -62,19 +62,15 @@ def render_heads(heads: Sequence[str]) -> str:
 @command.command("list")
 @from_operation(ListAuditArgs)
 def list_rows(run: CommandRun, rows: list[AuditEntry]) -> None:
-    zone, called = zone_of(run.home)
-    several = any(row.gateway for row in rows)
-    output.print_table(
-        ("seq", *(["gateway"] if several else []), f"at ({called})", "actor", "action", "verdict", "details"),
-        [
-            (
-                row.seq,
-                *([row.gateway] if several else []),
-                output.format_time(row.at, zone),
-                *(row.actor, row.action, row.verdict),
-                "(erased)" if row.details is None else msgspec.json.encode(row.details).decode(),
-            )
-            for row in rows
-        ],
+    output.print_records(
+        AuditEntry,
+        rows,
+        {"details": _render_details},
         empty="nothing was recorded yet",
+        zone=zone_of(run.home),
+        without=() if any(row.gateway for row in rows) else ("gateway",),
     )
+
+
+def _render_details(row: AuditEntry) -> str:
+    return "(erased)" if row.details is None else msgspec.json.encode(row.details).decode()

@@ -11,11 +11,17 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.records.retention import RetentionOverview, RunRetentionArgs, ShowRetentionArgs
+from gatepost.serve.control.arguments.records.retention import (
+    KeptRows,
+    RetentionOverview,
+    RunRetentionArgs,
+    ShowRetentionArgs,
+    render_days,
+    render_size,
+)
 from gatepost.store.engine.readonly import read_store
 
 PATIENCE_S = 3600.0  # a first sweep of an old home takes its time, so that nobody waits for it
-MIB = 1024 * 1024
 
 
 @click.group()
@@ -30,21 +36,10 @@ def show_retention(home: Home, args: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json(to_json(found))
         return
-    zone, name = zone_of(home)
-    output.print_table(
-        ("what", "kept for", "rows", "over age", f"oldest ({name})", "setting"),
-        [
-            (
-                *(each.what, _days(each.days), each.rows, each.over_age),
-                *(output.format_iso(each.oldest, zone), each.setting),
-            )
-            for each in found.rows
-        ],
-        empty="nothing is kept",
-    )
+    output.print_records(KeptRows, found.rows, empty="nothing is kept", zone=zone_of(home))
     for each in found.files:
-        output.print_line(f"{each.what}: {each.bytes / MIB:.1f} MB, kept for {_days(each.days)} ({each.setting})")
-    output.print_line(f"store: {found.store.bytes / MIB:.1f} MB")
+        output.print_line(f"{each.what}: {render_size(each.bytes)}, kept for {render_days(each.days)} ({each.setting})")
+    output.print_line(f"store: {render_size(found.store.bytes)}")
     if not found.store.shrinks:
         output.print_line(
             "the store was made by an older gatepost: it uses freed space again, but its file does not shrink"
@@ -72,7 +67,3 @@ def _read_overview(home: Home) -> RetentionOverview:
 
     config = settings.load_declared(home.path, *ROWS.values(), MEDIA, SESSIONS)
     return read_store(home, get_overview, home, config, SystemClock().now())
-
-
-def _days(days: int) -> str:
-    return f"{days} day{'' if days == 1 else 's'}" if days else "ever"

@@ -43,25 +43,21 @@ def check(run: CommandRun, account: LedgerStatus) -> None:
 @command.command("list")
 @from_operation(ListLedgerArgs)
 def list_rows(run: CommandRun, lines: list[LedgerLine]) -> None:
-    zone, called = zone_of(run.home)
     width = output.get_line_width()
     share = LONGEST_TEXT if width is None else width // 3
-    output.print_table(
-        ("id", f"at ({called})", "", "room", "state", "reason", "text"),
-        [
-            (
-                line.id,
-                output.format_time(line.at, zone),
-                "→" if line.direction == Direction.IN else "←",
-                _room(line, width is not None),
-                line.state,
-                reasons.render_reason(line.reason),
-                output.cut(one_line(_text(line)), share),
-            )
-            for line in lines
-        ],
+    own = {
+        "direction": lambda line: "→" if line.direction == Direction.IN else "←",
+        "address": lambda line: _room(line, width is not None),
+        "text": lambda line: output.cut(one_line(_text(line)), share),
+        "reason": lambda line: reasons.render_reason(line.reason),
+    }
+    output.print_records(
+        LedgerLine,
+        lines,
+        own,
         empty="the ledger holds no such rows",
         gives=("reason",),
+        zone=zone_of(run.home),
     )
 
 

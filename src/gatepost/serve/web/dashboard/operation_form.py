@@ -46,7 +46,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
-    fields = map(_make_text_field, list_inputs(operation.args))
+    required_first = sorted(list_inputs(operation.args), key=lambda each: not each.required)
+    fields = map(_make_text_field, required_first)
     inputs = [_make_input(each, given.get(each.name), front) for each in fields]
     return OperationForm(
         operation=operation.info.name,

@@ -9,7 +9,8 @@ from typing import Any, overload
 from msgspec import Struct
 
 from gatepost.core.clock import iso
-from gatepost.core.record_fields import FieldView, ShownAs, list_views
+from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_views
+from gatepost.core.records import replace
 from gatepost.serve.web.dashboard.contract import render_path
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
@@ -22,6 +23,7 @@ from gatepost.serve.web.dashboard.view import (
     Fact,
     Facts,
     Link,
+    LongText,
     Moment,
     Money,
     Row,
@@ -158,9 +160,23 @@ def make_columns(
     record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False, without: Sequence[str] = ()
 ) -> tuple[TableField, ...]:
     """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
-    columns of the page's own, by the field that they stand for. `without`: fields that have no column here."""
-    views = [(name, view) for name, view in list_views(record).items() if name not in without]
-    return tuple(own.get(name) or _make_column(name, view) for name, view in views if details or not view.details)
+    columns of the page's own, by the field that they stand for. `without`: fields that have no column here.
+    `make_texts` has the long texts."""
+    found = list_views(record).items()
+    views = [(name, view) for name, view in found if name not in without and view.kind is not ShownAs.LONG]
+    named = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
+    return tuple(
+        own.get(name) or replace(_make_column(name, view), name=named[name])
+        for name, view in views
+        if details or not view.details
+    )
+
+
+def make_texts(record: type[Struct], found: Answer) -> list[LongText]:
+    """Return a block for each long text of a record that is not empty."""
+    views = ((name, view) for name, view in list_views(record).items() if view.kind is ShownAs.LONG)
+    texts = ((view.title, view.get_text(getattr(found, name))) for name, view in views)
+    return [LongText(title=title, text=join_lines(text)) for title, text in texts if text]
 
 
 def _make_column(name: str, view: FieldView) -> TableField:

@@ -23,7 +23,7 @@ def make_answer(**more: Any) -> AgentSnapshot:
 
 def test_an_agent_is_shown_by_the_names_that_its_operation_answers_with() -> None:
     table = make_table([make_answer()], AGENT, EMPTY, actions=list_actions)
-    assert table.rows[0].cells[0] == Link("Fix it", "/dashboard/agents/s-1")
+    assert table.rows[0].cells[1] == Link("Fix it", "/dashboard/agents/s-1")
     assert [each.label for each in table.rows[0].actions] == ["Stop", "Archive"]
     assert not list_actions(make_answer(archived_at=AT))
     facts = {each.label: each.value for each in make_facts(make_answer(), DETAILS).items}
@@ -32,4 +32,4 @@ def test_an_agent_is_shown_by_the_names_that_its_operation_answers_with() -> Non
 
 def test_a_file_names_its_columns_as_the_api_does() -> None:
     names = [each.name for each in make_table([], AGENT, EMPTY).columns]
-    assert names == ["agentId", "type", "folder", "status", "lastMessage", "updatedAt"]
+    assert names == ["agentId", "title", "status", "type", "folder", "currentModeId", "updatedAt", "lastMessage"]

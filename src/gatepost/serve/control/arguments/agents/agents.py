@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.requests import AnswerLasts, RequestKind
@@ -37,24 +37,24 @@ class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
 class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
     """An agent as it stands."""
 
-    agent_id: str
-    type: str
-    folder: str
-    title: str
-    cwd: str  # on the host; '': its group's folder
-    worktree: str | None  # the managed one that it works in
-    setup_state: SetupState | None  # of that worktree
-    status: SessionState
-    model: str
-    current_mode_id: str
+    agent_id: Annotated[str, shown("Id", ShownAs.ID, head="agent")]
+    title: Annotated[str, shown("Agent", head="title")]
+    status: Annotated[SessionState, shown("State", ShownAs.BADGE)]
+    type: Annotated[str, shown("Provider", head="provider")]
+    folder: Annotated[str, shown("Group", head="group")]
+    model: Annotated[str, shown("Model", details=True)]
+    current_mode_id: Annotated[str, shown("Mode", head="mode")]
     available_modes: list[Mode]
-    labels: dict[str, str]
-    parent_agent_id: str | None
-    created_at: str
-    updated_at: str
+    cwd: Annotated[str, shown("Folder", ShownAs.CODE, details=True)]  # on the host; '': its group's folder
+    worktree: Annotated[str | None, shown("Worktree", ShownAs.CODE, details=True)]  # the managed one that it works in
+    setup_state: Annotated[SetupState | None, shown("Setup", ShownAs.BADGE, details=True)]  # of that worktree
+    labels: Annotated[dict[str, str], shown("Labels", details=True)]
+    parent_agent_id: Annotated[str | None, shown("Made by", ShownAs.CODE, details=True)]
+    created_at: Annotated[str, shown("Since", ShownAs.MOMENT, details=True)]
+    updated_at: Annotated[str, shown("Updated", ShownAs.MOMENT, head="updated")]
     archived_at: str | None
     last_error: str | None
-    last_message: str | None
+    last_message: Annotated[str | None, shown("Last message", ShownAs.LONG, details=True)]
     pending_permissions: list[PendingRequest]
     notes: list[str] = []  # what whoever made it should know, told when it is made
 
@@ -82,25 +82,31 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
-    id: str
-    what: str
+    id: Annotated[str, shown("Provider", ShownAs.ID, head="provider")]
+    what: Annotated[str, shown("What it is", head="what it is")]
     modes: list[Mode]
-    ready: bool
-    reason: str | None = None  # why it is not ready, and the way out
-    default_model: str | None = None  # None: its own choice
+    ready: Annotated[bool, shown("Ready")]
+    default_model: Annotated[str | None, shown("Default model", head="default model", empty="its own")] = None
+    # Why it is not ready, and the way out.
+    reason: Annotated[str | None, shown("What it lacks", head="what it lacks")] = None
+
+
+def _render_price(price: float) -> str:
+    return f"{price:g}"
 
 
 class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
     """USD for a million tokens."""
 
-    id: str
-    vendor: str
-    is_default: bool
-    input: float
-    output: float
-    cache_read: float
-    cache_write: float
-    own_price: bool  # the operator's file has it
+    id: Annotated[str, shown("Model", ShownAs.ID, head="model")]
+    vendor: Annotated[str, shown("Vendor")]
+    is_default: Annotated[bool, shown("Default", head="default", render=lambda held: "default" if held else "")]
+    input: Annotated[float, shown("Input", render=_render_price)]
+    output: Annotated[float, shown("Output", render=_render_price)]
+    cache_read: Annotated[float, shown("Cache read", head="cache read", render=_render_price)]
+    cache_write: Annotated[float, shown("Cache write", head="cache write", render=_render_price)]
+    # The operator's file has it.
+    own_price: Annotated[bool, shown("Price", head="price", render=lambda held: "yours" if held else "usual")]
 
 
 class AgentToken(Struct, frozen=True, rename="camel"):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.connector_tools import ConnectorCheck, ToolChange
 
@@ -13,14 +13,14 @@ class ConnectorItem(Struct, frozen=True, kw_only=True):
     """`variables`: the names alone. `tools`: as agents call them, when it was last asked. `held`: those that changed
     and wait to be accepted, as its server names them."""
 
-    name: str
-    program: str
-    tier: str
-    timeout_s: float
-    variables: tuple[str, ...]
-    secrets: tuple[str, ...]
-    tools: tuple[str, ...]
-    held: tuple[str, ...]
+    name: Annotated[str, shown("Connector", ShownAs.CODE, head="connector")]
+    program: Annotated[str, shown("Program", ShownAs.CODE)]
+    tier: Annotated[str, shown("For agents from", ShownAs.BADGE, head="down to tier")]
+    tools: Annotated[tuple[str, ...], shown("Tools", empty="not asked yet")]
+    held: Annotated[tuple[str, ...], shown("Wait to be accepted", head="wait to be accepted")]
+    secrets: Annotated[tuple[str, ...], shown("Secrets", details=True)]
+    variables: Annotated[tuple[str, ...], shown("Variables", details=True)]
+    timeout_s: Annotated[float, shown("Patience", details=True, render=lambda seconds: f"{seconds:g} s")]
 
 
 class ConnectorChanges(Struct, frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.errands import ErrandState
 
@@ -15,20 +15,20 @@ class ErrandView(Struct, frozen=True, kw_only=True):
     """An errand. `depth`: the steps from agent to agent behind it. `cost`: of its own turns, in millionths. `age_s`:
     until now, or until its end. `instance`, `address`, `thread`: where the result goes."""
 
-    id: str
-    caller_folder: str
+    id: Annotated[str, shown("Id", ShownAs.ID, head="errand")]
+    caller_folder: Annotated[str, shown("Asked by", head="asked by")]
     caller_session: str
-    folder: str
+    folder: Annotated[str, shown("Done by", head="done by")]
     session_id: str
-    depth: int
-    state: ErrandState
-    reason: str
-    cost: int
-    created_at: int
-    ended_at: int | None
-    age_s: float
+    depth: Annotated[int, shown("Depth", ShownAs.NUMBER)]
+    state: Annotated[ErrandState, shown("State", ShownAs.BADGE)]
+    reason: Annotated[str, shown("Why", head="why", details=True)]
+    cost: Annotated[int, shown("Cost", ShownAs.MONEY)]
+    created_at: Annotated[int, shown("Given", ShownAs.MOMENT, head="given", details=True)]
+    ended_at: Annotated[int | None, shown("Ended", ShownAs.MOMENT, head="ended", details=True)]
+    age_s: Annotated[float, shown("Age", head="age")]
     instance: str
-    address: str
+    address: Annotated[str, shown("Answer to", head="answer to")]
     thread: str
 
 
@@ -36,11 +36,11 @@ class ErrandDetails(ErrandView, frozen=True, kw_only=True):
     """`people`: on whose behalf it is done. `above`: the errands in whose work it was given out, the nearest first.
     `below`: those that were given out for it."""
 
-    people: list[str]
-    above: list[str]
-    below: list[str]
-    asked: str
-    answer: str
+    people: Annotated[list[str], shown("For", head="for", details=True)]
+    above: Annotated[list[str], shown("Above", details=True)]
+    below: Annotated[list[str], shown("Below", details=True)]
+    asked: Annotated[str, shown("Asked", ShownAs.LONG, details=True)]
+    answer: Annotated[str, shown("Answer", ShownAs.LONG, details=True)]
 
 
 @declares("errand.list", right=READ, reads=True)

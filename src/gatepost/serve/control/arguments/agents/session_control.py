@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.arguments.agents.sessions import READ, WRITE, SessionId, StopResult
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.sessions import SessionState
@@ -52,24 +52,24 @@ class SessionDetails(Struct, frozen=True, kw_only=True):
     """`running`: a turn is open. `waiting`: messages that no turn has yet. `cost`: of the whole conversation, in
     millionths. `speaks`: the caller may say something. `older`: the number before which there is more; 0: nothing."""
 
-    id: str
-    agent: str
-    folder: str
-    title: str
+    id: Annotated[str, shown("Id", ShownAs.ID)]
+    title: Annotated[str, shown("Title")]
+    state: Annotated[SessionState, shown("State", ShownAs.BADGE)]
+    agent: Annotated[str, shown("Agent")]
+    folder: Annotated[str, shown("Group", head="group")]
     instance: str
-    address: str
+    address: Annotated[str, shown("Room", head="room")]
     thread: str
-    provider: str
-    model: str
-    state: SessionState
+    provider: Annotated[str, shown("Provider", empty="the group's")]
+    model: Annotated[str, shown("Model", empty="the usual one")]
     running: bool
-    waiting: int
-    cost: int
-    created_at: int
-    active_at: int
-    closed_at: int | None
-    parent: str
-    managed: bool
+    waiting: Annotated[int, shown("Messages that wait", ShownAs.NUMBER)]
+    cost: Annotated[int, shown("Cost so far", ShownAs.MONEY)]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
+    active_at: Annotated[int, shown("Active", ShownAs.MOMENT, head="active")]
+    closed_at: Annotated[int | None, shown("Closed", ShownAs.MOMENT, head="closed")]
+    parent: Annotated[str, shown("Made by", head="made by")]
+    managed: Annotated[bool, shown("Managed", ShownAs.FLAG, word="an agent of its own")]
     speaks: bool
     older: int
     events: list[SessionEvent]

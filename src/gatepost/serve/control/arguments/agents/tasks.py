@@ -1,16 +1,21 @@
 """Tasks: a prompt or a text at a time, once or again and again."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_changes import make_optional
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.schedule.firings import FiringState
-from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext
+from gatepost.store.schedule.tasks import Task, TaskFields
 
 READ, WRITE = "tasks.read", "tasks.write"
 TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]
+
+
+def render_milliseconds(duration: int | None) -> str:
+    return "" if duration is None else f"{duration / 1000:.1f} s"
 
 
 class TaskView(Task, frozen=True, kw_only=True):
@@ -29,15 +34,15 @@ class TaskLogEntry(Struct, frozen=True, kw_only=True):
     """One run. `times`: how many due times a skipped one stands for. `cost`: in millionths of the currency.
     `delivery`: what became of a text."""
 
-    due_at: int
+    due_at: Annotated[int, shown("Due", ShownAs.MOMENT, head="due")]
     due_local: str
-    fired_at: int
-    state: FiringState
-    reason: str
+    fired_at: Annotated[int, shown("Ran", ShownAs.MOMENT, head="ran")]
+    state: Annotated[FiringState, shown("Outcome", ShownAs.BADGE, head="outcome")]
+    delivery: Annotated[str, shown("Delivery")]
+    duration_ms: Annotated[int | None, shown("Took", head="took", render=render_milliseconds)]
+    cost: Annotated[int, shown("Cost", ShownAs.MONEY)]
+    reason: Annotated[str, shown("Why", head="why")]
     times: int
-    duration_ms: int | None
-    cost: int
-    delivery: str
     turn_id: str
 
 
@@ -48,12 +53,12 @@ class TaskDetails(TaskView, frozen=True, kw_only=True):
 class ComingFiring(Struct, frozen=True, kw_only=True):
     """A time that is to come, and in the zone of its task."""
 
-    due_at: int
+    due_at: Annotated[int, shown("In", ShownAs.MOMENT, head="at")]
     local: str
-    zone: str
-    id: str
-    folder: str
-    what: str
+    zone: Annotated[str, shown("Zone")]
+    id: Annotated[str, shown("Id", ShownAs.ID, head="task")]
+    folder: Annotated[str, shown("Group", head="group")]
+    what: Annotated[str, shown("Task")]
 
 
 class RunningTask(Struct, frozen=True, kw_only=True):
@@ -62,15 +67,13 @@ class RunningTask(Struct, frozen=True, kw_only=True):
 
 
 @declares("task.add", right=WRITE)
-class AddTaskArgs(OperationArgs[AddedTask], frozen=True):
+class AddTaskArgs(TaskFields, OperationArgs[AddedTask], frozen=True, kw_only=True):
     """Have the agent of FOLDER do something at a time (--prompt), or deliver a text then (--text), which wakes nobody.
 
     Say when with one of --at, --cron and --every.
     """
 
     folder: Annotated[str, argument("The group whose task it is.", scope=True, examples=("acme/eng",))]
-    prompt: Annotated[str, option("The task for the agent.", secret=True)] = ""
-    text: Annotated[str, option("Is delivered as it is, for reminders.", secret=True)] = ""
     at: Annotated[
         str,
         option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00", "2027-01-31T09:00:00+01:00")),
@@ -86,29 +89,28 @@ class AddTaskArgs(OperationArgs[AddedTask], frozen=True):
     ] = ""
     agent: Annotated[str, option("Wake this managed agent of the group (id or title).", metavar="AGENT")] = ""
     tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
-    missed: Annotated[
-        MissedPolicy,
-        option("Times that were missed because the gateway was down: skip them, run once late, or run all."),
-    ] = MissedPolicy.ONCE
-    context: Annotated[
-        TaskContext, option("group: the room's conversation goes on. isolated: a fresh one for each run.")
-    ] = TaskContext.GROUP
-    script: Annotated[
-        str,
-        option(
-            "Shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
-            cli="A file of shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
+    max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
+    until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
+
+
+if TYPE_CHECKING:
+    GivenTaskFields = TaskFields
+else:
+    GivenTaskFields = make_optional(
+        TaskFields,
+        missed=option("The policy for times that were missed because the gateway was down."),
+        context=option("The room's conversation, or a fresh one for each run."),
+        script=option(
+            "Shell commands that run in the sandbox before the prompt.",
+            cli="A file of shell commands that run in the sandbox before the prompt.",
             metavar="FILE",
             secret=True,
         ),
-    ] = ""
-    max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
-    until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
-    title: Annotated[str, option("Its title, in lists and notices.", secret=True)] = ""
+    )
 
 
 @declares("task.set", right=WRITE)
-class SetTaskArgs(OperationArgs[TaskView], frozen=True):
+class SetTaskArgs(GivenTaskFields, OperationArgs[TaskView], frozen=True, kw_only=True):
     """Change what a task does, when, or where. Options that are left out change nothing.
 
     Another schedule counts from now. A prompt takes the place of a text, and the other way round. --max-runs 0 and an
@@ -116,29 +118,13 @@ class SetTaskArgs(OperationArgs[TaskView], frozen=True):
     """
 
     id: TaskId
-    prompt: Annotated[str | None, option("The task for the agent.", secret=True)] = None
-    text: Annotated[str | None, option("Is delivered as it is, for reminders.", secret=True)] = None
     at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00"))] = None
     cron: Annotated[str | None, option("Five fields, or @daily and the like.", metavar="FIELDS")] = None
     every: Annotated[str | None, option("Again and again, so far apart.", metavar="DURATION")] = None
     room: Annotated[str | None, option("The room that it runs and speaks in.", metavar="ADDRESS")] = None
     tz: Annotated[str | None, option("Its time zone.", examples=("Europe/Berlin",))] = None
-    missed: Annotated[
-        MissedPolicy | None, option("The policy for times that were missed because the gateway was down.")
-    ] = None
-    context: Annotated[TaskContext | None, option("The room's conversation, or a fresh one for each run.")] = None
-    script: Annotated[
-        str | None,
-        option(
-            "Shell commands that run in the sandbox before the prompt.",
-            cli="A file of shell commands that run in the sandbox before the prompt.",
-            metavar="FILE",
-            secret=True,
-        ),
-    ] = None
     max_runs: Annotated[int | None, option("End it after so many runs, those before included; 0: never.")] = None
     until: Annotated[str | None, option("End it at this time, written as for --at.", metavar="TIME")] = None
-    title: Annotated[str | None, option("Its title, in lists and notices.", secret=True)] = None
 
 
 @declares("task.list", right=READ, reads=True)

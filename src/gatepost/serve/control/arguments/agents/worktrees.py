@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.worktrees import SetupState, WorktreeState
 
@@ -16,21 +16,22 @@ Archived = Annotated[bool, option("The archived ones, too.", "all")]
 class WorktreeView(Struct, frozen=True, rename="camel", kw_only=True):
     """A worktree as it stands."""
 
-    name: str
-    worktree_path: str
-    source: str
-    folder: str
-    branch_name: str
-    base: str
-    base_commit: str
-    state: WorktreeState
-    setup: list[str]
-    teardown: list[str]
-    setup_state: SetupState
-    setup_output: str
-    bundle: str | None  # what was saved of it, for `git fetch`
-    created_at: str
-    archived_at: str | None
+    name: Annotated[str, shown("Worktree", ShownAs.CODE, head="worktree")]
+    branch_name: Annotated[str, shown("Branch", ShownAs.CODE, head="branch")]
+    state: Annotated[WorktreeState, shown("State", ShownAs.BADGE)]
+    setup_state: Annotated[SetupState, shown("Setup", ShownAs.BADGE, head="setup")]
+    source: Annotated[str, shown("Of", head="from")]
+    folder: Annotated[str, shown("Group", head="group")]
+    created_at: Annotated[str, shown("Since", ShownAs.MOMENT, head="since")]
+    archived_at: Annotated[str | None, shown("Archived", ShownAs.MOMENT, details=True)]
+    worktree_path: Annotated[str, shown("Folder", ShownAs.CODE, details=True)]
+    base: Annotated[str, shown("From", details=True)]
+    base_commit: Annotated[str, shown("From commit", ShownAs.CODE, details=True)]
+    # What was saved of it, for `git fetch`.
+    bundle: Annotated[str | None, shown("Saved in", ShownAs.CODE, details=True)]
+    setup: Annotated[list[str], shown("Setup", ShownAs.LONG, details=True)]
+    setup_output: Annotated[str, shown("Output of the setup", ShownAs.LONG, details=True)]
+    teardown: Annotated[list[str], shown("When it is archived", ShownAs.LONG, details=True)]
 
 
 class WorktreeDetails(WorktreeView, frozen=True, rename="camel", kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument
+from gatepost.core.record_fields import ShownAs, argument, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.gateways.gateways import GatewayState
 
@@ -15,23 +15,23 @@ GatewayName = Annotated[str, argument("Its name.", "gateway")]
 class GatewayView(Struct, frozen=True, kw_only=True):
     """`alive`: by the clock of the database its lease is not over. `duties`: what it does for all of them."""
 
-    name: str
+    name: Annotated[str, shown("Gateway", ShownAs.CODE, head="gateway")]
     alive: bool
-    state: GatewayState
-    host: str
-    listen: str
-    version: str
-    schema_number: int
-    epoch: int
-    capacity: int
-    sessions: int
-    duties: list[str]
-    started_at: int
+    state: Annotated[GatewayState, shown("State", ShownAs.BADGE)]
+    host: Annotated[str, shown("Host")]
+    listen: Annotated[str, shown("Web", head="web")]
+    sessions: Annotated[int, shown("Sessions", ShownAs.NUMBER)]
+    capacity: Annotated[int, shown("At most", ShownAs.NUMBER, head="at most")]
+    duties: Annotated[list[str], shown("Does for all")]
+    version: Annotated[str, shown("Version")]
+    schema_number: Annotated[int, shown("Schema", ShownAs.NUMBER, head="schema", details=True)]
+    epoch: Annotated[int, shown("Life", ShownAs.NUMBER, head="life", details=True)]
+    started_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since", details=True)]
     lease_until: int
 
 
 class GatewayDetails(GatewayView, frozen=True, kw_only=True):
-    running_sessions: list[str]
+    running_sessions: Annotated[list[str], shown("Sessions that run", head="running", details=True)]
 
 
 @declares("gateway.list", right=READ, reads=True)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.secret_rows import Secret, SecretUse
 from gatepost.store.rooms.bindings import Binding
@@ -21,7 +21,7 @@ class SetSecretResult(Secret, frozen=True, kw_only=True):
 
 
 class SecretListItem(Secret, frozen=True, kw_only=True):
-    bound_to: list[str]
+    bound_to: Annotated[list[str], shown("Goes to", head="bound to")]
 
 
 class SecretRemoval(Struct, frozen=True):

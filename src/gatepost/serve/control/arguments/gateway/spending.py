@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.money.budgets import BudgetScopeKind
 
@@ -24,22 +24,25 @@ class BudgetView(Struct, frozen=True):
     monthly: BudgetAmounts | None
 
 
+SPENT_BY = ("group", "user", "model", "day")
+
+
 class SpendingRow(Struct, frozen=True, kw_only=True):
     """A sum of costs. It has one of `group`, `user`, `model` and `day`: the one that the report adds up by.
     `estimated_micro`: the part whose cost is not known for certain."""
 
-    group: str | UnsetType = UNSET
-    user: str | UnsetType = UNSET
-    model: str | UnsetType = UNSET
-    day: str | UnsetType = UNSET
+    group: Annotated[str | UnsetType, shown("Group")] = UNSET
+    user: Annotated[str | UnsetType, shown("Person")] = UNSET
+    model: Annotated[str | UnsetType, shown("Model")] = UNSET
+    day: Annotated[str | UnsetType, shown("Day")] = UNSET
     usd: float
-    calls: int
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    micro: int
-    estimated_micro: int
+    micro: Annotated[int, shown("Spent", ShownAs.MONEY, head="spent")]
+    estimated_micro: Annotated[int, shown("Of it estimated", ShownAs.MONEY, head="estimated")]
+    calls: Annotated[int, shown("Calls", ShownAs.NUMBER)]
+    input: Annotated[int, shown("Input", ShownAs.NUMBER)]
+    output: Annotated[int, shown("Output", ShownAs.NUMBER)]
+    cache_read: Annotated[int, shown("Cache read", ShownAs.NUMBER, head="cache read")]
+    cache_write: Annotated[int, shown("Cache write", ShownAs.NUMBER, head="cache write")]
 
     @property
     def key(self) -> str:

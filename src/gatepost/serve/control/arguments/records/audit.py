@@ -4,20 +4,21 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import option
+from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 
 READ = "audit.read"
 
 
 class AuditEntry(Struct, frozen=True):
-    seq: int
-    at: int
-    actor: str
-    action: str
-    verdict: str
-    details: dict[str, Any] | str | None  # None: they were erased; a text: it is no JSON any more
-    gateway: str = ""  # whose chain it is in, if several share the store
+    seq: Annotated[int, shown("No.", ShownAs.NUMBER)]
+    at: Annotated[int, shown("When", ShownAs.MOMENT)]
+    actor: Annotated[str, shown("Who")]
+    action: Annotated[str, shown("What", ShownAs.CODE)]
+    verdict: Annotated[str, shown("Outcome", ShownAs.BADGE)]
+    # None: they were erased; a text: it is no JSON any more.
+    details: Annotated[dict[str, Any] | str | None, shown("Details")]
+    gateway: Annotated[str, shown("Gateway")] = ""  # whose chain it is in, if several share the store
 
 
 class AuditCheck(Struct, frozen=True, kw_only=True):

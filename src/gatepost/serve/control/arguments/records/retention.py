@@ -1,25 +1,36 @@
 """Retention: remove what is over age now."""
 
+from typing import Annotated
+
 from msgspec import Struct
 
+from gatepost.core.record_fields import ShownAs, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.schedule.retention import RetentionCounts
 
 
+def render_days(days: int) -> str:
+    return f"{days} day{'' if days == 1 else 's'}" if days else "ever"
+
+
+def render_size(size: int) -> str:
+    return f"{size / 1024 / 1024:,.1f} MB"
+
+
 class KeptRows(Struct, frozen=True):
-    what: str
-    setting: str
-    days: int
-    rows: int
-    over_age: int
-    oldest: str
+    what: Annotated[str, shown("What")]
+    setting: Annotated[str, shown("Setting")]
+    days: Annotated[int, shown("Kept for", head="kept for", render=render_days)]
+    rows: Annotated[int, shown("Rows", ShownAs.NUMBER)]
+    over_age: Annotated[int, shown("Over age", ShownAs.NUMBER, head="over age")]
+    oldest: Annotated[str, shown("Oldest", ShownAs.MOMENT)]
 
 
 class KeptFiles(Struct, frozen=True):
-    what: str
-    setting: str
-    days: int
-    bytes: int
+    what: Annotated[str, shown("What")]
+    setting: Annotated[str, shown("Setting")]
+    days: Annotated[int, shown("Kept for", render=render_days)]
+    bytes: Annotated[int, shown("Size", render=render_size)]
 
 
 class StoreSize(Struct, frozen=True):

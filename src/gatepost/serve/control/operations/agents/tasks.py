@@ -3,7 +3,6 @@
 import heapq
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -40,10 +39,8 @@ from gatepost.store.port import Db
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState, Run
-from gatepost.store.schedule.tasks import Task, TaskState
+from gatepost.store.schedule.tasks import Task, TaskFields, TaskState
 from gatepost.store.sessions import agents, groups
-
-T = TypeVar("T")
 
 EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
 
@@ -61,21 +58,18 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
     if args.agent and (args.room or args.text):
         raise Invalid("agent", "a managed agent has a room of its own and is given a prompt")
 
-    asked = TaskRequest(
+    asked = extend(
+        TaskRequest,
+        args,
+        TaskFields,
         folder=args.folder,
         instance="",  # and its address: by what the store knows, in the transaction
         address="",
-        prompt=args.prompt,
-        text=args.text,
-        script=args.script,
         when=when,
         zone=zone,
-        context=args.context,
-        missed=args.missed,
         max_runs=args.max_runs or None,
         expires_at=until,
         created_by=deps.caller,
-        title=args.title,
         when_field="every" if args.every.strip() else "cron",
         end_field="until",
     )
@@ -125,26 +119,18 @@ def _make_change(args: SetTaskArgs, task: Task, rules: TaskRules, now: int) -> T
     until: str | UnsetType = UNSET
     if args.until is not None:
         until = parse_spoken_time(args.until, zone, now, "until") if args.until.strip() else ""
+    values = ((name, getattr(args, name)) for name in TaskFields.__struct_fields__)
     return TaskChange(
-        prompt=_or_unset(args.prompt),
-        text=_or_unset(args.text),
-        script=_or_unset(args.script),
+        **{name: value for name, value in values if value is not None},
         when=when,
         zone=UNSET if args.tz is None else zone,
-        context=_or_unset(args.context),
-        missed=_or_unset(args.missed),
         max_runs=UNSET if args.max_runs is None else args.max_runs or None,
         expires_at=until,
-        title=_or_unset(args.title),
         id_field="task",
         runs_field="max_runs",
         when_field=next(iter(times), "tz"),
         end_field="until",
     )
-
-
-def _or_unset(given: T | None) -> T | UnsetType:
-    return UNSET if given is None else given
 
 
 def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:

@@ -3,46 +3,30 @@
 from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, ListAgentsArgs, ShowAgentArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    badge,
     code,
     link,
     made,
+    make_columns,
     make_facts,
-    make_moment,
     make_table,
-    moment,
+    make_texts,
     shorten,
-    text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, LongText, Note, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, Note, PageView, Tone
 from gatepost.store.sessions.sessions import SessionState
 
 NEW = Action(label="New agent", operation="agent.create", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="No agent was started for a piece of work yet.", action=NEW)
 WHICH = (("", "Open"), ("all", "Also archived"))
-AGENT = (
-    made(
-        "agentId",
-        "Agent",
-        lambda each: Link(shorten(each.title or each.agent_id, 60), render_path("/agents/{id}", id=each.agent_id)),
-    ),
-    text("type", "Provider"),
-    link("folder", "Group", "/groups/{folder}"),
-    badge("status", "State"),
-    made("lastMessage", "Last", lambda each: shorten(each.last_message or "") or None),
-    made("updatedAt", "Updated", lambda each: make_moment(each.updated_at)),
+GROUP = link("folder", "Group", "/groups/{folder}")
+NAME = made(
+    "title",
+    "Agent",
+    lambda each: Link(shorten(each.title or each.agent_id, 60), render_path("/agents/{id}", id=each.agent_id)),
 )
-DETAILS = (
-    code("agent_id", "Id"),
-    badge("status", "State"),
-    text("type", "Provider"),
-    text("model", "Model"),
-    text("current_mode_id", "Mode"),
-    link("folder", "Group", "/groups/{folder}"),
-    code("worktree", "Worktree"),
-    moment("created_at", "Since"),
-    moment("updated_at", "Updated"),
-)
+LAST = made("lastMessage", "Last", lambda each: shorten(each.last_message or "") or None)
+AGENT = (*make_columns(AgentSnapshot, {"title": NAME, "folder": GROUP}), LAST)
+DETAILS = make_columns(AgentSnapshot, {"agent_id": code("agent_id", "Id"), "folder": GROUP}, details=True)
 
 
 @page("/agents", "Managed agents", Section.AGENTS, "agent.list", order=40)
@@ -60,13 +44,12 @@ async def show_agents(request: PageRequest) -> PageView:
 async def show_agent(request: PageRequest) -> PageView:
     agent = await request.ask(ShowAgentArgs(id=request.params["id"]))
     trouble = [Note(text=agent.last_error, tone=Tone.BAD)] if agent.last_error else []
-    last = [LongText(title="Last message", text=agent.last_message)] if agent.last_message else []
     say = Action(
         label="Say something", operation="agent.prompt", args={"id": agent.agent_id}, asks=True, tone=Tone.GOOD
     )
     return PageView(
         title=agent.title or agent.agent_id,
-        blocks=[*trouble, make_facts(agent, DETAILS), *last],
+        blocks=[*trouble, make_facts(agent, DETAILS), *make_texts(AgentSnapshot, agent)],
         actions=(*list_actions(agent), say),
     )
 

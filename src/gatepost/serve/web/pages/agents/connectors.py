@@ -2,7 +2,7 @@
 
 from gatepost.serve.control.arguments.agents.connectors import ConnectorItem, ListConnectorsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, made, make_table, shorten
+from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView
 
 EMPTY = EmptyState(
@@ -10,16 +10,7 @@ EMPTY = EmptyState(
     command='[connectors.github]\ncommand = ["github-mcp-server", "stdio"]\nenv_secrets = ["GITHUB_TOKEN"]\n'
     'tier = "world"',
 )
-CONNECTOR = (
-    code("name", "Connector"),
-    code("program", "Program"),
-    badge("tier", "For agents from"),
-    made("tools", "Tools", lambda each: shorten(", ".join(each.tools)) or "not asked yet"),
-    made("held", "Wait to be accepted", lambda each: shorten(", ".join(each.held)) or None),
-    made("secrets", "Secrets", lambda each: shorten(", ".join(each.secrets)) or None),
-    made("variables", "Variables", lambda each: shorten(", ".join(each.variables)) or None),
-    made("timeout_s", "Patience", lambda each: f"{each.timeout_s:g} s"),
-)
+CONNECTOR = make_columns(ConnectorItem, details=True)
 
 
 @page("/connectors", "Connectors", Section.GATEWAY, "connector.list", order=20)

@@ -10,20 +10,7 @@ from gatepost.serve.control.arguments.agents.session_control import (
 )
 from gatepost.serve.control.arguments.agents.sessions import ListSessionsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import (
-    badge,
-    code,
-    in_files,
-    link,
-    made,
-    make_facts,
-    make_table,
-    moment,
-    money,
-    number,
-    shorten,
-    text,
-)
+from gatepost.serve.web.dashboard.tables import code, link, made, make_columns, make_facts, make_table, shorten
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -48,33 +35,23 @@ def _name_room(session: Session | SessionDetails) -> str:
     return shorten(f"{session.address} {session.thread}".strip(), 60)
 
 
-SESSION = (
-    link(
-        "title",
-        "Conversation",
-        "/sessions/{id}",
-        by="id",
-        shown=lambda session: session.title or _name_room(session),
-    ),
-    in_files("id"),
-    link("folder", "Group", "/groups/{folder}"),
-    made("address", "Room", _name_room),
-    text("provider", "Provider"),
-    text("model", "Model"),
-    badge("state", "State"),
-    moment("active_at", "Active"),
+GROUP = link("folder", "Group", "/groups/{folder}")
+SESSION = make_columns(
+    Session,
+    {
+        "title": link(
+            "title",
+            "Conversation",
+            "/sessions/{id}",
+            by="id",
+            shown=lambda session: session.title or _name_room(session),
+        ),
+        "folder": GROUP,
+    },
 )
-DETAILS = (
-    badge("state", "State"),
-    link("folder", "Group", "/groups/{folder}"),
-    made("address", "Room", _name_room),
-    made("provider", "Provider", lambda session: session.provider or "the group's"),
-    made("model", "Model", lambda session: session.model or "the usual one"),
-    number("waiting", "Messages that wait"),
-    money("cost", "Cost so far"),
-    moment("created_at", "Since"),
-    moment("active_at", "Active"),
-    code("id", "Id"),
+DETAILS = make_columns(
+    SessionDetails,
+    {"id": code("id", "Id"), "folder": GROUP, "address": made("address", "Room", _name_room)},
 )
 WAYS = {
     SessionEventKind.MESSAGE: "/ledger/{id}",

@@ -1,6 +1,7 @@
 """Tasks: what agents do at a time, when next, and what became of it."""
 
 from gatepost.serve.control.arguments.agents.tasks import (
+    ComingFiring,
     ListTasksArgs,
     NextFiringsArgs,
     ShowTaskArgs,
@@ -9,15 +10,13 @@ from gatepost.serve.control.arguments.agents.tasks import (
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
-    badge,
     code,
-    in_files,
     link,
     made,
+    make_columns,
     make_facts,
     make_table,
-    moment,
-    money,
+    make_texts,
     shorten,
     text,
 )
@@ -29,7 +28,6 @@ from gatepost.serve.web.dashboard.view import (
     Code,
     EmptyState,
     Filter,
-    LongText,
     PageView,
     Tone,
 )
@@ -59,46 +57,31 @@ def _show_outcome(run: TaskLogEntry) -> Cell:
     return Badge(f"{run.state} {run.times} times" if run.times > 1 else run.state, get_tone(run.state))
 
 
-TASK = (
-    link("what", "Task", "/tasks/{id}", by="id", shown=_name_task),
-    in_files("id"),
-    link("folder", "Group", "/groups/{folder}"),
-    code("schedule", "When"),
-    moment("next_at", "Next"),
-    badge("state", "State"),
+GROUP = link("folder", "Group", "/groups/{folder}")
+TASK = make_columns(
+    TaskView, {"title": link("what", "Task", "/tasks/{id}", by="id", shown=_name_task), "folder": GROUP}
 )
-DETAILS = (
-    badge("state", "State"),
-    text("reason", "Why"),
-    link("folder", "Group", "/groups/{folder}"),
-    made("address", "Room", _show_room),
-    code("schedule", "When"),
-    text("zone", "Zone"),
-    moment("next_at", "Next"),
-    text("missed", "Missed times"),
-    made("runs", "Runs", _show_runs),
-    moment("expires_at", "Ends"),
-    made("context", "Context", lambda task: task.context if task.prompt else None),
-    text("created_by", "Made by"),
-    moment("created_at", "Made"),
-    code("id", "Id"),
+DETAILS = make_columns(
+    TaskView,
+    {
+        "id": code("id", "Id"),
+        "title": text("title", "Title"),
+        "folder": GROUP,
+        "address": made("address", "Room", _show_room),
+        "runs": made("runs", "Runs", _show_runs),
+        "context": made("context", "Context", lambda task: task.context if task.prompt else None),
+    },
+    details=True,
 )
-COMING = (
-    moment("due_at", "In"),
-    made("local", "Local time", lambda row: f"{row.local[:16].replace('T', ' ')} {row.zone}"),
-    link("what", "Task", "/tasks/{id}", by="id"),
-    link("folder", "Group", "/groups/{folder}"),
-    in_files("id"),
+COMING = make_columns(
+    ComingFiring,
+    {
+        "zone": made("local", "Local time", lambda row: f"{row.local[:16].replace('T', ' ')} {row.zone}"),
+        "what": link("what", "Task", "/tasks/{id}", by="id"),
+        "folder": GROUP,
+    },
 )
-RUN = (
-    moment("due_at", "Due"),
-    moment("fired_at", "Ran"),
-    made("state", "Outcome", _show_outcome),
-    text("delivery", "Delivery"),
-    text("reason", "Why"),
-    made("duration_ms", "Took", lambda run: None if run.duration_ms is None else f"{run.duration_ms / 1000:.1f} s"),
-    money("cost", "Cost"),
-)
+RUN = make_columns(TaskLogEntry, {"state": made("state", "Outcome", _show_outcome)})
 
 
 @page("/tasks", "Tasks", Section.AGENTS, "task.list", order=30)
@@ -134,8 +117,7 @@ async def show_task(request: PageRequest) -> PageView:
         actions=list_actions(task),
         blocks=[
             make_facts(task, DETAILS),
-            LongText(title="Prompt" if task.prompt else "Text", text=task.prompt or task.text),
-            *([LongText(title="Script", text=task.script)] if task.script else []),
+            *make_texts(TaskView, task),
             make_table(task.log, RUN, EmptyState(text="It has not run yet."), title="Runs"),
         ],
     )

@@ -2,46 +2,17 @@
 
 from gatepost.serve.control.arguments.agents.worktrees import ListWorktreesArgs, ShowWorktreeArgs, WorktreeDetails
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import (
-    badge,
-    code,
-    link,
-    made,
-    make_facts,
-    make_moment,
-    make_table,
-    shorten,
-    text,
-)
-from gatepost.serve.web.dashboard.tones import get_tone
-from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, Code, EmptyState, LongText, PageView, Tone
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts
+from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, LongText, PageView, Tone
 from gatepost.store.sessions.worktrees import WorktreeState
 
 NEW = Action(label="New worktree", operation="worktree.create", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="No agent has a worktree. One is a copy of a repository on a branch of its own.", action=NEW)
 
 
-def _show_code(value: str | None) -> Cell:
-    return Code(shorten(value)) if value else None
-
-
-FACTS = (
-    text("source", "Of"),
-    made("branchName", "Branch", lambda each: _show_code(each.branch_name)),
-    link("folder", "Group", "/groups/{folder}"),
-    badge("state", "State"),
-    made("setupState", "Setup", lambda each: Badge(each.setup_state, get_tone(each.setup_state))),
-    made("createdAt", "Since", lambda each: make_moment(each.created_at)),
-)
-WORKTREE = (link("name", "Worktree", "/worktrees/{name}"), *FACTS)
-DETAILS = (
-    *FACTS,
-    made("archivedAt", "Archived", lambda each: make_moment(each.archived_at)),
-    made("worktreePath", "Folder", lambda each: _show_code(each.worktree_path)),
-    text("base", "From"),
-    made("baseCommit", "From commit", lambda each: _show_code(each.base_commit)),
-    code("bundle", "Saved in"),
-)
+GROUP = link("folder", "Group", "/groups/{folder}")
+WORKTREE = make_columns(WorktreeDetails, {"name": link("name", "Worktree", "/worktrees/{name}"), "folder": GROUP})
+DETAILS = make_columns(WorktreeDetails, {"folder": GROUP}, details=True)[1:]
 
 
 @page("/worktrees", "Worktrees", Section.AGENTS, "worktree.list", order=50)
@@ -56,15 +27,9 @@ async def show_worktree(request: PageRequest) -> PageView:
 
 
 def make_worktree_view(worktree: WorktreeDetails) -> PageView:
-    blocks: list[Block] = [make_facts(worktree, DETAILS)]
-    for title, lines in (
-        ("Setup", worktree.setup),
-        ("Output of the setup", [worktree.setup_output]),
-        ("When it is archived", worktree.teardown),
-        ("Take it into your repository, and look at it there", [worktree.fetch, worktree.look]),
-    ):
-        if any(lines):
-            blocks.append(LongText(title=title, text="\n".join(lines)))
+    blocks: list[Block] = [make_facts(worktree, DETAILS), *make_texts(WorktreeDetails, worktree)]
+    if fetched := "\n".join(filter(None, (worktree.fetch, worktree.look))):
+        blocks.append(LongText(title="Take it into your repository, and look at it there", text=fetched))
     return PageView(title=worktree.name, blocks=blocks, actions=list_actions(worktree))
 
 

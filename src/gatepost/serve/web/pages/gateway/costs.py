@@ -2,14 +2,16 @@
 
 from gatepost.access.budgets import render_about_usd
 from gatepost.serve.control.arguments.gateway.spending import (
+    SPENT_BY,
     BudgetAmounts,
     BudgetView,
     ShowBudgetsArgs,
     ShowCostArgs,
     SpendingReport,
+    SpendingRow,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import TableField, made, make_table, number
+from gatepost.serve.web.dashboard.tables import TableField, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import (
     Action,
     Bar,
@@ -27,6 +29,15 @@ from gatepost.store.money.budgets import BudgetScopeKind
 DAYS = (("1", "today"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"))
 BY = (("group", "group"), ("model", "model"), ("user", "person"), ("day", "day"))
 LIMIT = Action(label="Set a budget", operation="budget.set", asks=True, tone=Tone.GOOD)
+SPENT = make_columns(
+    SpendingRow,
+    {
+        "micro": TableField("usd", "Spent", lambda row: Money(row.micro), right=True),
+        "estimated_micro": TableField(
+            "estimated", "Of it estimated", lambda row: Money(row.estimated_micro), right=True
+        ),
+    },
+)
 NO_BUDGET = EmptyState(text="Nothing has a limit yet. An agent may spend what its keys allow.", action=LIMIT)
 
 
@@ -63,17 +74,8 @@ def make_chart(report: SpendingReport, budgets: list[BudgetView]) -> BarChart:
 
 
 def make_spending(report: SpendingReport) -> Block:
-    by = report.by
-    fields = (
-        made(by, str(dict(BY)[by]).capitalize(), lambda row: row.key or "–"),
-        TableField("usd", "Spent", lambda row: Money(row.micro), right=True),
-        TableField("estimated", "Of it estimated", lambda row: Money(row.estimated_micro), right=True),
-        number("calls", "Calls"),
-        number("input", "Input"),
-        number("output", "Output"),
-        number("cache_read", "Cache read"),
-        number("cache_write", "Cache write"),
-    )
+    others = [name for name in SPENT_BY if name != report.by]
+    fields = [each for each in SPENT if each.name not in others]
     return make_table(report.rows, fields, EmptyState(text="Nothing was spent in this time."), title="Spent")
 
 

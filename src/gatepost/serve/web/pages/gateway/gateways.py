@@ -2,7 +2,7 @@
 
 from gatepost.serve.control.arguments.gateway.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, made, make_table, moment, number, shorten, text
+from gatepost.serve.web.dashboard.tables import made, make_columns, make_table
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
 from gatepost.store.gateways.gateways import GatewayState
@@ -19,23 +19,12 @@ def render_state(gateway: GatewayView) -> str:
     return "up" if gateway.state is GatewayState.RUNNING else gateway.state
 
 
-GATEWAY = (
-    code("name", "Gateway"),
-    made("shown_state", "State", lambda each: _make_badge(render_state(each))),
-    text("host", "Host"),
-    text("listen", "Web"),
-    number("sessions", "Sessions"),
-    number("capacity", "At most"),
-    made("does", "Does for all", lambda each: shorten(", ".join(each.duties)) or None),
-    text("version", "Version"),
-    number("schema_number", "Schema"),
-    number("epoch", "Life"),
-    moment("started_at", "Since"),
-)
-
-
 def _make_badge(state: str) -> Badge:
     return Badge(state, get_tone(state))
+
+
+STATE = made("shown_state", "State", lambda each: _make_badge(render_state(each)))
+GATEWAY = make_columns(GatewayView, {"state": STATE}, details=True)
 
 
 @page("/gateways", "Gateways", Section.GATEWAY, "gateway.list", order=95)

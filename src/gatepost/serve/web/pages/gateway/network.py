@@ -2,29 +2,20 @@
 
 from gatepost.serve.control.arguments.gateway.egress import EgressLogArgs, ListEgressRulesArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, link, made, make_table, moment, number, text
-from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
-from gatepost.store.rights.egress import EgressRule
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_table
+from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.store.rights.egress import EgressAttempt, EgressRule
 
 LIMIT = 100
 ALLOW = Action(label="Allow a host", operation="egress.allow", asks=True, tone=Tone.GOOD)
 DENY = Action(label="Deny a host", operation="egress.deny", asks=True)
-RULE = (
-    made("folder", "Group", lambda rule: rule.folder or "all groups"),
-    made("host", "Host", lambda rule: rule.host + (f":{rule.port}" if rule.port else "")),
-    made("allow", "Says", lambda rule: Badge("allow", Tone.GOOD) if rule.allow else Badge("deny", Tone.BAD)),
-    text("created_by", "By"),
-    moment("created_at", "Since"),
-)
-ATTEMPT = (
-    moment("last_at", "Last"),
-    moment("at", "First"),
-    link("folder", "Group", "/groups/{folder}"),
-    link("session_id", "Conversation", "/sessions/{id}"),
-    code("target", "To"),
-    badge("verdict", "Outcome"),
-    text("reason", "Why"),
-    number("times", "Times"),
+RULE = make_columns(EgressRule)
+ATTEMPT = make_columns(
+    EgressAttempt,
+    {
+        "folder": link("folder", "Group", "/groups/{folder}"),
+        "session_id": link("session_id", "Conversation", "/sessions/{id}"),
+    },
 )
 
 

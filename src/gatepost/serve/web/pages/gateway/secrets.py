@@ -2,28 +2,17 @@
 
 from gatepost.serve.control.arguments.gateway.secrets import ListSecretsArgs, SecretListItem, SecretLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, made, make_table, moment, shorten, text
+from gatepost.serve.web.dashboard.tables import made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.store.rights.secret_rows import SecretUse
 
 LIMIT = 100
 SET = Action(label="Set a secret", operation="secret.set", asks=True, tone=Tone.GOOD)
 BIND = Action(label="Bind to a host", operation="secret.bind", asks=True)
-SECRET = (
-    code("name", "Name"),
-    made("folder", "Of", lambda each: each.folder or each.user_id or "all"),
-    made("bound_to", "Goes to", lambda each: shorten(", ".join(each.bound_to)) or None),
-    text("origin", "For"),
-    moment("updated_at", "Set"),
-    moment("used_at", "Used"),
+SECRET = make_columns(
+    SecretListItem, {"folder": made("folder", "Of", lambda each: each.folder or each.user_id or "all")}
 )
-USE = (
-    moment("at", "When"),
-    code("name", "Name"),
-    text("folder", "Group"),
-    text("user_id", "Person"),
-    text("purpose", "For"),
-    badge("outcome", "Outcome"),
-)
+USE = make_columns(SecretUse)
 
 
 @page("/secrets", "Secrets", Section.ACCESS, "secret.list", "secret.log", order=50)

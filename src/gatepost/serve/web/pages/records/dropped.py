@@ -2,25 +2,13 @@
 
 from gatepost.serve.control.arguments.records.dropped import ListDroppedArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import make_table, moment, number, text
+from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import EmptyState, Note, PageView
+from gatepost.store.messages.dropped import DroppedCount, DroppedMessage
 
 LIMIT = 200
 NONE = EmptyState(text="Nothing was dropped. Messages of strangers and of rooms without a route would be here.")
-MESSAGE = (
-    moment("at", "When"),
-    text("reason", "Why"),
-    text("room", "Room"),
-    text("sender", "Who"),
-    number("times", "Times"),
-)
-COUNT = (
-    text("reason", "Why"),
-    text("room", "Room"),
-    text("sender", "Who"),
-    number("times", "Times"),
-    moment("last_at", "Last"),
-)
+MESSAGE, COUNT = make_columns(DroppedMessage), make_columns(DroppedCount)
 
 
 @page("/dropped", "Dropped", Section.CONVERSATIONS, "dropped.list", order=50)

@@ -1,28 +1,20 @@
 """Retention: what is kept, for how long, how much there is, and removing what is over age now."""
 
-from gatepost.serve.control.arguments.records.retention import ShowRetentionArgs, StoreSize
+from gatepost.serve.control.arguments.records.retention import (
+    KeptFiles,
+    KeptRows,
+    ShowRetentionArgs,
+    StoreSize,
+    render_size,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import link, made, make_table, moment, number, text
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, Fact, Facts, PageView, Tone
 
-MIB = 1024 * 1024
 RUN = Action(label="Remove what is over age", operation="keep.run", asks=True, tone=Tone.BAD)
 NOTHING = EmptyState(text="Nothing is kept.")
-DAYS = made("days", "Kept for", lambda each: f"{each.days} days" if each.days else "ever")
-SETTING = link("setting", "Setting", "/settings/{name}")
-KEPT_ROWS = (
-    text("what", "What"),
-    DAYS,
-    number("rows", "Rows"),
-    number("over_age", "Over age"),
-    moment("oldest", "Oldest"),
-    SETTING,
-)
-KEPT_FILES = (text("what", "What"), DAYS, made("bytes", "Size", lambda each: render_size(each.bytes)), SETTING)
-
-
-def render_size(size: int) -> str:
-    return f"{size / MIB:,.1f} MB"
+OWN = {"setting": link("setting", "Setting", "/settings/{name}")}
+KEPT_ROWS, KEPT_FILES = make_columns(KeptRows, OWN), make_columns(KeptFiles, OWN)
 
 
 @page("/keep", "Retention", Section.GATEWAY, "keep.show", order=50)

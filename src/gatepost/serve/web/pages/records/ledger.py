@@ -12,12 +12,11 @@ from gatepost.serve.control.arguments.records.ledger import (
     TraceMessageArgs,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, link, make_facts, make_table, moment, number, text
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts
 from gatepost.serve.web.dashboard.view import (
     Action,
     EmptyState,
     Filter,
-    LongText,
     Note,
     PageView,
     TimelineBlock,
@@ -27,7 +26,8 @@ from gatepost.serve.web.dashboard.view import (
 from gatepost.serve.web.message_spans import make_spans
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import Message
-from gatepost.store.messages.outbox import EffectState
+from gatepost.store.messages.outbox import EffectState, OutboxEffect
+from gatepost.store.money.costs import ModelCall
 from gatepost.store.money.ledger import LedgerLine, LedgerStatus
 
 LIMIT = 100
@@ -35,28 +35,9 @@ CHECKED = 10_000  # messages: each view of the page costs the same, however many
 CHECK = Action(label="Check everything", operation="ledger.check", asks=True)
 LONGEST_WORDS, LONGEST_NUMBER = 200, 19  # characters
 AGAIN = frozenset({InboxState.FAILED, EffectState.FAILED, EffectState.UNCERTAIN})
-LINE = (
-    link("id", "Message", "/ledger/{id}"),
-    moment("at", "When"),
-    text("direction", "Way"),
-    text("address", "Room"),
-    text("sender", "Who"),
-    text("text", "Text"),
-    badge("state", "State"),
-    text("reason", "Why"),
-    number("tries", "Tries"),
-)
-MESSAGE = (
-    moment("at", "Said"),
-    moment("accepted_at", "Accepted"),
-    text("direction", "Way"),
-    text("instance", "Channel"),
-    text("address", "Room"),
-    text("thread", "Topic"),
-    text("sender", "Who"),
-    link("folder", "Group", "/groups/{folder}"),
-    text("platform_id", "The platform's id"),
-)
+LINE = make_columns(LedgerLine, {"id": link("id", "Message", "/ledger/{id}")}, details=True)
+MESSAGE = make_columns(Message, {"folder": link("folder", "Group", "/groups/{folder}")})
+EFFECT, CALL = make_columns(OutboxEffect), make_columns(ModelCall)
 
 
 @page("/ledger", "Ledger", Section.CONVERSATIONS, "ledger.list", order=40)
@@ -116,13 +97,13 @@ async def show_message(request: PageRequest) -> PageView:
     ]
     effects = make_table(
         trace.effects,
-        (text("op", "What"), text("address", "Where"), badge("state", "State"), text("reason", "Why")),
+        EFFECT,
         EmptyState(text="Nothing was sent because of it."),
         title="What was sent",
     )
     calls = make_table(
         trace.model_calls,
-        (moment("at", "When"), text("model", "Model"), number("input", "Tokens in"), number("output", "Tokens out")),
+        CALL,
         EmptyState(text="No model was called."),
         title="Model calls",
     )
@@ -131,7 +112,7 @@ async def show_message(request: PageRequest) -> PageView:
         actions=list_trace_actions(trace),
         blocks=[
             make_facts(message, MESSAGE),
-            LongText(title="Text", text=message.text),
+            *make_texts(Message, message),
             *([spans] if (spans := make_spans(trace)) is not None else []),
             TimelineBlock(title="Its life", entries=entries, empty="Nothing is known of it."),
             effects,

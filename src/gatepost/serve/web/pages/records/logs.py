@@ -3,7 +3,7 @@
 from gatepost.core.log_tail import LogLevel, LogLine
 from gatepost.serve.control.arguments.records.logs import TailLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, make_table, moment, shorten, text
+from gatepost.serve.web.dashboard.tables import make_columns, make_table, shorten
 from gatepost.serve.web.dashboard.view import Block, EmptyState, Filter, LongText, PageView
 
 LINES, MOST_TRACES = 200, 5
@@ -14,13 +14,7 @@ LEVELS = (
     (LogLevel.DEBUG, "Everything"),
 )
 EMPTY = EmptyState(text="The log has no such lines. `gatepost logs -f` follows it at a terminal.")
-LINE = (
-    moment("at", "When"),
-    badge("level", "Level"),
-    code("logger", "Part"),
-    text("event", "What"),
-    text("facts", "Facts"),
-)
+LINE = make_columns(LogLine)
 
 
 @page("/logs", "Logs", Section.GATEWAY, "logs.tail", order=80)
