@@ -159,7 +159,7 @@ async def test_a_long_password_goes_in_pieces(platform: IrcPlatform) -> None:
 async def test_lines_are_sent_at_a_pace_that_is_no_flood(platform: IrcPlatform) -> None:
     channel = make(platform)
     pauses = [channel._get_pause() for _ in range(8)]
-    assert pauses[: adapter.BURST] == [0.0] * adapter.BURST and pauses[-1] > 2.0
+    assert pauses[: adapter.LINES.burst] == [0.0] * adapter.LINES.burst and pauses[-1] > 2.0
 
 
 def say(account: str, mapping: CaseMapping = CaseMapping.ASCII) -> str:

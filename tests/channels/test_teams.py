@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
@@ -14,6 +15,7 @@ from gatepost.channels.kit.hooks import parse_object
 from gatepost.channels.teams import proof, wire
 from gatepost.channels.teams.adapter import TeamsBot
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.json_web_tokens import NotProven, read_keys
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.slash_commands import parse_command
@@ -21,7 +23,7 @@ from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost_testing.platforms.base import PlatformFault
-from gatepost_testing.platforms.teams import APP_ID, NAME, TENANT, TeamsPlatform
+from gatepost_testing.platforms.teams import APP_ID, KEY_ID, NAME, TENANT, TeamsPlatform, make_key
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 CARD = Card(
@@ -175,6 +177,47 @@ async def test_what_is_not_proved_makes_no_event(
     assert await post(channel, good, activity) == 202 and received.texts == ["hello"]
 
 
+async def test_each_claim_and_the_signature_must_be_right(platform: TeamsPlatform) -> None:
+    numbers, now = make_key().public_key().public_numbers(), int(time.time())
+    key = jwt.algorithms.RSAAlgorithm.to_jwk(numbers.public_key(), as_dict=True)
+    keys = read_keys({"keys": [key | {"kid": KEY_ID, "endorsements": ["msteams"]}]})
+
+    def check(token: str, app_id: str = APP_ID, service_url: str = platform.service_url) -> None:
+        proof.check_token(token, keys, app_id=app_id, service_url=service_url, now_s=now)
+
+    check(platform.sign())
+    check(platform.sign(exp=now - 290, nbf=now + 290))  # clocks may differ
+    changes: list[dict[str, Any]] = [
+        {"key": generate_private_key(public_exponent=65537, key_size=2048)},
+        {"header": {"alg": "none"}},
+        {"header": {"alg": "HS256"}},
+        {"header": {"alg": "PS256"}},
+        {"header": {"kid": "another"}},
+        {"header": {"kid": ""}},
+        {"header": {"kid": None}},
+        {"iss": "https://sts.windows.net/x/"},
+        {"aud": "another-bot"},
+        {"aud": [APP_ID]},
+        {"exp": now - 300},
+        {"exp": "never"},
+        {"exp": None},
+        {"nbf": now + 301},
+        {"nbf": "never"},
+        {"serviceurl": "https://evil.example/"},
+        {"serviceurl": None},
+        {"padding": "x" * proof.LONGEST_TOKEN},
+    ]
+    for change in changes:
+        with pytest.raises(NotProven):
+            check(platform.sign(**change))
+    for token in ("", "x.y.z", platform.sign() + "A", platform.sign().rpartition(".")[0] + ".", f"{platform.sign()}.x"):
+        with pytest.raises(NotProven):
+            check(token)
+    for given in ({"app_id": ""}, {"service_url": ""}):
+        with pytest.raises(NotProven):
+            check(platform.sign(aud="", serviceurl=""), **given)
+
+
 async def test_another_organization_and_another_channel_are_not_heard(
     platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
 ) -> None:
@@ -186,10 +229,25 @@ async def test_another_organization_and_another_channel_are_not_heard(
     assert received.calls == 0 and TENANT != "other"
 
 
-def test_a_key_that_is_small_or_of_another_kind_is_not_used() -> None:
-    small = {"kty": "RSA", "kid": "s", "n": "AQAB" * 40, "e": "AQAB"}
-    assert proof.read_keys({"keys": [small, {"kty": "EC", "kid": "e"}, {"kty": "RSA"}, 5]}) == {}
-    assert proof.read_keys(["no"]) == {}
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ({"kty": "RSA", "n": "AQAB" * 40, "e": "AQAB"}, "too short|is none"),
+        ({"kty": "RSA"}, "its key is none"),
+        ({"kty": "EC", "crv": "P-256"}, "unknown"),
+        ({"kty": "RSA", "kid": "another"}, "unknown"),
+        ({"kty": "RSA", "endorsements": ["webchat"]}, "not for Teams"),
+        ({"kty": "RSA", "endorsements": "msteams"}, "not for Teams"),
+    ],
+)
+def test_a_key_that_is_small_or_of_another_kind_is_not_used(
+    platform: TeamsPlatform, key: dict[str, Any], why: str
+) -> None:
+    keys = read_keys({"keys": [{"kid": KEY_ID, "endorsements": ["msteams"]} | key, 5]})
+    with pytest.raises(NotProven, match=why):
+        proof.check_token(
+            platform.sign(), keys, app_id=APP_ID, service_url=platform.service_url, now_s=int(time.time())
+        )
 
 
 @pytest.mark.parametrize(

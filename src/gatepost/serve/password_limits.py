@@ -9,48 +9,37 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.serve.peers import peer_of
 
-BURST = 10.0  # tries at once
-PER_S = 1 / 20  # and then so many
+TRIES = Rate(per_second=1 / 20, burst=10, patience_s=float("inf"))
 LONGEST_S = 20.0  # that a try waits; who would wait longer is refused
 PLACES = 4096
-
-
-@dataclass(slots=True)
-class _Tries:
-    left: float
-    at: float
 
 
 class PasswordLimits:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._key = now, secrets.token_bytes(16)
-        self._tries: dict[int, _Tries] = {}
+        self._buckets: dict[int, TokenBucket] = {}
 
     def admit(self, peer: str, name: str, known: str) -> float | None:
         """Seconds to wait before a try; None: too many were made. `known`: the cookie of a known browser, or ''."""
-        tries = [self._get(key) for key in list_keys(peer, name, known)]
-        if any(each.left - 1 < -LONGEST_S * PER_S for each in tries):
+        now = self._now()
+        buckets = [self._get(key, now) for key in list_keys(peer, name, known)]
+        if any(each.preview(1, now) > LONGEST_S for each in buckets):
             return None  # it costs nothing: who is refused for their address must not use up somebody's name
-        for each in tries:
-            each.left -= 1
-        return max(max(0.0, -each.left / PER_S) for each in tries)
+        return max(each.charge(1, now) for each in buckets)
 
     def forgive(self, peer: str, name: str, known: str) -> None:
         """The password was right: the try does not count."""
-        for key in list_keys(peer, name, known):
-            tries = self._get(key)
-            tries.left = min(BURST, tries.left + 1)
-
-    def _get(self, key: str) -> _Tries:
         now = self._now()
+        for key in list_keys(peer, name, known):
+            self._get(key, now).charge(-1, now)
+
+    def _get(self, key: str, now: float) -> TokenBucket:
         place = int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=self._key).digest()[:4])
-        tries = self._tries.setdefault(place % PLACES, _Tries(BURST, now))
-        tries.left, tries.at = min(BURST, tries.left + (now - tries.at) * PER_S), now
-        return tries
+        return self._buckets.setdefault(place % PLACES, TokenBucket(TRIES, now))
 
 
 def list_keys(peer: str, name: str, known: str) -> list[str]:

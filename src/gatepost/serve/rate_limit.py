@@ -6,12 +6,11 @@ same address: their requests are judged by their login before they come here.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.serve.peers import peer_of
 from gatepost.serve.web.client_addresses import ClientAddresses
 
@@ -30,20 +29,16 @@ class PeerRateLimiter:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] | None = None,
     ) -> None:
-        self._clients, self._rate, self._shared = clients or ClientAddresses(), rate, shared
+        self._clients, self._shared = clients or ClientAddresses(), shared
         self._pause, self._now = pause, now
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets = KeyedBuckets(rate, MOST_PEERS)
 
     async def hold(self, scope: Scope) -> None:
         """Returns when the request may be answered."""
         now = self._now() if self._now is not None else asyncio.get_running_loop().time()
         own = self._clients.find_own(scope)
         peer = own or f"shared {peer_of(self._clients.get(scope))}"
-        bucket = self._buckets.pop(peer, None) or TokenBucket(self._rate if own else self._shared, now)
-        self._buckets[peer] = bucket
-        if len(self._buckets) > MOST_PEERS:
-            self._buckets.popitem(last=False)
-        if wait := bucket.charge(1, now):
+        if wait := self._buckets.charge(peer, now, None if own else self._shared):
             await self._pause(min(wait, LONGEST_S))
 
 

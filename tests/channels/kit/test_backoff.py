@@ -2,8 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from gatepost.channels.contract import PULSE, ChannelPulse
-from gatepost.channels.kit.backoff import LONGEST_LIMIT_S, Backoff
+from gatepost.channels.kit.backoff import LONGEST_LIMIT_S, Backoff, stay_connected
+from gatepost.core.errors import Unavailable
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -42,3 +45,29 @@ async def test_a_platform_that_asks_for_years_is_asked_again_within_an_hour() ->
 
     PULSE.set(NotingPulse(FixedClock()))
     await asyncio.wait_for(Backoff(0.001).wait(at_least=8000 * 365 * 24 * 3600.0), PATIENCE_S)
+
+
+async def test_a_platform_that_is_away_is_tried_again_and_the_wait_begins_anew_once_it_was_reached() -> None:
+    class NotingPulse(ChannelPulse):
+        async def wait_until_reached(self, at_least: float, at_most: float) -> None:
+            waits.append(at_most)
+
+    async def connect(backoff: Backoff) -> None:
+        tries.append(len(tries))
+        if len(tries) == 4:
+            backoff.reset()  # reached, and then lost
+        if len(tries) > 6:
+            raise ValueError("no platform's word")
+        if len(tries) != 6:  # that one ended as it should, and is made again at once
+            raise Unavailable("it", f"try {len(tries)}", retry_after=99.0 if len(tries) == 5 else None)
+
+    waits: list[float] = []
+    tries: list[int] = []
+    reported: list[str] = []
+    pulse = NotingPulse(FixedClock())
+    PULSE.set(pulse)
+    with pytest.raises(ValueError, match="no platform's word"):
+        await stay_connected(connect, lambda error: reported.append(error))
+
+    assert waits[0] < waits[1] < waits[2] > waits[3] and waits[0] <= 0.5 and waits[3] <= 0.5 and waits[4] == 99.0
+    assert pulse.misses == len(reported) == 5 and "try 1" in reported[0]

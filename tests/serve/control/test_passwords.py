@@ -96,7 +96,7 @@ async def test_old_passwords_are_not_guessed_from_a_browser_that_was_stolen(
 ) -> None:
     from gatepost.serve import password_limits
 
-    monkeypatch.setattr(password_limits, "BURST", 2.0)
+    monkeypatch.setattr(password_limits, "TRIES", replace(password_limits.TRIES, burst=2))
     login = await operation_deps.store.write(sign_in, ANN_WEB)
     for expected in ("old_password", "old_password", "too many"):
         with pytest.raises(Refused, match=expected):

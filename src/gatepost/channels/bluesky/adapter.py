@@ -7,19 +7,20 @@ that was received, since posts may be listed late. News of private conversations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from gatepost.channels.bluesky import API_URL, HANDLE, PASSWORD, POLL_S, wire
 from gatepost.channels.bluesky.posting import BlueskyPosting
 from gatepost.channels.bluesky.session import BlueskySession
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.core import log
 from gatepost.core.clock import MINUTE
-from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.core.errors import NotFound, Refused
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
 
@@ -75,16 +76,13 @@ class BlueskyChannel:
         await unwrap_group(run)
 
     async def _poll_posts(self, receive: Receive) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._receive_news(receive)
-                self._deps.beat()
-                backoff.reset()
-                await asyncio.sleep(self._deps.config[POLL_S])
-            except Unavailable as error:
-                LOG.info("Bluesky did not answer", instance=self._deps.instance, error=str(error))
-                await backoff.wait(error.retry_after)
+        async def poll(backoff: Backoff) -> None:
+            await self._receive_news(receive)
+            self._deps.beat()
+            backoff.reset()
+            await asyncio.sleep(self._deps.config[POLL_S])
+
+        await stay_connected(poll, partial(LOG.info, "Bluesky did not answer", instance=self._deps.instance))
 
     async def _receive_news(self, receive: Receive) -> None:
         saved = await self._deps.cursor.load()
@@ -142,17 +140,17 @@ class BlueskyChannel:
         return wire.read_note(note, images, self._open, self._session.handle)
 
     async def _poll_chat(self, receive: Receive) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._receive_chat(receive)
-                backoff.reset()
-                await asyncio.sleep(self._deps.config[POLL_S])
-            except Unavailable as error:
-                await backoff.wait(error.retry_after)
-            except PlatformRefusal as refusal:
-                LOG.warning("no private conversations", instance=self._deps.instance, error=refusal.detail)
-                return  # the app password does not allow them; posts are received all the same
+        async def poll(backoff: Backoff) -> None:
+            await self._receive_chat(receive)
+            backoff.reset()
+            await asyncio.sleep(self._deps.config[POLL_S])
+
+        try:
+            await stay_connected(
+                poll, partial(LOG.debug, "Bluesky's chat did not answer", instance=self._deps.instance)
+            )
+        except PlatformRefusal as refusal:  # the app password does not allow them; posts are received all the same
+            LOG.warning("no private conversations", instance=self._deps.instance, error=refusal.detail)
 
     async def _receive_chat(self, receive: Receive) -> None:
         cursor = await self._deps.cursor.load(CHAT_LOG)

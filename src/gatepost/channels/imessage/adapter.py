@@ -8,15 +8,17 @@ from urllib.parse import quote
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.imessage import API_URL, CA_FILE, PASSWORD, POLL_S, wire
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.core import log
 from gatepost.core.errors import GatepostError, NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Attachment
 from gatepost.messages.outbound import Op, Outbound
 
+LOG = log.get("channels")
 WAY_OUT = "set the password of the BlueBubbles server with `gatepost channel set`"
 WINDOW = 500  # rows at once, below the server's limit of a page
 NEWEST = 50
@@ -33,16 +35,16 @@ class BlueBubbles:
         self._client: PlatformHttp | None = None
 
     async def listen(self, receive: Receive) -> None:
-        backoff, receive = Backoff(), skip_invalid(receive)
-        while True:
-            try:
-                more = await self._poll(receive)
-                self._deps.beat()
-                backoff.reset()
-                if not more:
-                    await asyncio.sleep(self._poll_s)
-            except Unavailable as error:
-                await backoff.wait(error.retry_after)
+        receive = skip_invalid(receive)
+
+        async def poll(backoff: Backoff) -> None:
+            more = await self._poll(receive)
+            self._deps.beat()
+            backoff.reset()
+            if not more:
+                await asyncio.sleep(self._poll_s)
+
+        await stay_connected(poll, partial(LOG.debug, "BlueBubbles did not answer", instance=self._deps.instance))
 
     async def _poll(self, receive: Receive) -> bool:
         """Return True if there may be more right now."""

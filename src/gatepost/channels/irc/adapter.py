@@ -16,6 +16,7 @@ from gatepost.channels.kit.tls import make_tls
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable, Unsupported
+from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -23,7 +24,7 @@ LOG = log.get("channels")
 PING_S = 30.0
 MOST_WAITING = 1000
 BATCH = 100
-BURST, LINES_PER_S = 5, 1.0  # what servers usually take before they call it a flood
+LINES = Rate(per_second=1, burst=5, patience_s=float("inf"))  # what servers usually take before they call it a flood
 NAMES = "353"
 MOST_MEMBERS = 20_000  # of all channels; whoever is not known counts as a newcomer
 _MARKS = "~&@%+!."  # before a name in the list, by rank
@@ -82,7 +83,7 @@ class IrcChannel:
         self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
         self._members = ChannelMembers()
         self._is_nick_taken = False  # when the server was asked last
-        self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
+        self._pace = TokenBucket(LINES, deps.clock.monotonic() / SECOND)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -225,9 +226,7 @@ class IrcChannel:
 
     def _get_pause(self) -> float:
         """Before the next line: a few at once, then one a second."""
-        now = self._deps.clock.monotonic() / SECOND
-        self._free_at = max(self._free_at, now - BURST / LINES_PER_S) + 1 / LINES_PER_S
-        return max(self._free_at - now, 0.0)
+        return self._pace.charge(1, self._deps.clock.monotonic() / SECOND)
 
 
 async def _send_pings(connection: IrcConnection) -> None:

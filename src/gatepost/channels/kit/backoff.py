@@ -45,6 +45,22 @@ def report_miss(error: BaseException | None, *, at_once: bool = False) -> None:
         pulse.miss(str(error or "") or "the platform does not answer", at_once=at_once)
 
 
+async def stay_connected(connect: Callable[[Backoff], Awaitable[None]], report: Callable[..., None]) -> None:
+    """Repeat `connect` until cancelled: it polls once, or holds a connection until that ends. While the platform is
+    away, each wait is longer; `connect` resets it once the platform is reached. `report` logs the `error` of a try.
+
+    The supervisor would start the channel anew as well, but takes each lost connection for a fault of the channel. It
+    neither waits as long as the platform asks nor tries sooner once a message was sent.
+    """
+    backoff = Backoff()
+    while True:
+        try:
+            await connect(backoff)
+        except Unavailable as error:
+            report(error=str(error))
+            await backoff.wait(error.retry_after)
+
+
 async def retry_until_done(job: Callable[[], Awaitable[T]]) -> T:
     """An event is never dropped because the store, or the platform, is away for a while."""
     backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S, connects=False)

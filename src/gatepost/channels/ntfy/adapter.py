@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff, retry_until_done
+from gatepost.channels.kit.backoff import Backoff, retry_until_done, stay_connected
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markdown_blocks import clean_text
 from gatepost.channels.kit.markup import GITHUB, render
@@ -69,17 +69,13 @@ class NtfyTopics:
                 group.create_task(self._listen_to(topic, receive))
 
     async def _listen_to(self, topic: str, receive: Receive) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._read_stream(topic, receive, backoff)
-            except PlatformRefusal as refusal:
-                if refusal.status != 403:
-                    raise
-                raise _no_right(topic) from None
-            except Unavailable as error:
-                LOG.info("ntfy did not answer", instance=self._deps.instance, error=str(error))
-                await backoff.wait(error.retry_after)
+        report = partial(LOG.info, "ntfy did not answer", instance=self._deps.instance)
+        try:
+            await stay_connected(partial(self._read_stream, topic, receive), report)
+        except PlatformRefusal as refusal:
+            if refusal.status != 403:
+                raise
+            raise _no_right(topic) from None
 
     async def _read_stream(self, topic: str, receive: Receive, backoff: Backoff) -> None:
         since = await self._deps.cursor.load(topic)

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.reddit import POLL_S, SUBREDDITS, USERNAME, wire
 from gatepost.channels.reddit.posting import RedditPosting
@@ -46,20 +47,18 @@ class RedditAccount:
 
     async def listen(self, receive: Receive) -> None:
         self._check_subreddits()
-        backoff = Backoff()
-        while True:
-            try:
-                await self._receiving.receive_news(await self._get_name(), receive)
-            except Unavailable as error:
-                LOG.info("Reddit did not answer", instance=self._deps.instance, error=str(error))
-                await backoff.wait(error.retry_after)
-                continue
-            except PlatformRefusal:
-                await self._read_me()  # it says so if the account is suspended
-                raise
+
+        async def poll(backoff: Backoff) -> None:
+            await self._receiving.receive_news(await self._get_name(), receive)
             self._deps.beat()
             backoff.reset()
             await asyncio.sleep(self._config[POLL_S])
+
+        try:
+            await stay_connected(poll, partial(LOG.info, "Reddit did not answer", instance=self._deps.instance))
+        except PlatformRefusal:
+            await self._read_me()  # it says so if the account is suspended
+            raise
 
     async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
         """Return the newest comments of a post, as far as Reddit shows them at once, or the newest private messages."""

@@ -11,10 +11,11 @@ from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import HookInbox, parse_object
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.teams import APP_ID, CHECK_S, TENANT, wire
-from gatepost.channels.teams.proof import CHANNEL, NotProved
+from gatepost.channels.teams.proof import CHANNEL
 from gatepost.channels.teams.session import TeamsSession
 from gatepost.core import log
 from gatepost.core.errors import Unavailable, Unsupported
+from gatepost.core.json_web_tokens import NotProven
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("channels")
@@ -60,7 +61,7 @@ class TeamsBot:
         service_url = str(activity.get("serviceUrl") or "")
         try:
             await self._session.prove(request.headers.get("authorization", ""), service_url)
-        except NotProved as error:
+        except NotProven as error:
             LOG.info("an activity was not proved", instance=self._deps.instance, why=str(error))
             return HookResponse(status=403)
         request.admit()

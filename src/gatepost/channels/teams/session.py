@@ -12,6 +12,7 @@ from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRef
 from gatepost.channels.teams import APP_ID, APP_SECRET, LOGIN_URL, OPENID_URL, SERVICE_URLS, TENANT, proof, wire
 from gatepost.core.clock import HOUR, MINUTE, SECOND
 from gatepost.core.errors import Refused, Unavailable
+from gatepost.core.json_web_tokens import NotProven, TokenHeader, find_key, read_keys
 
 WAY_OUT = "make a new client secret for the bot's application, and set it with `gatepost channel set`"
 NO_RIGHTS_WAY_OUT = "register it there, or correct the tenant"
@@ -36,7 +37,7 @@ class TeamsSession:
         self._deps, self._config = deps, deps.config
         self._clients: dict[str, PlatformHttp] = {}
         self._token, self._token_ends = "", 0
-        self._keys: dict[str, proof.SigningKey] = {}
+        self._keys: list[Mapping[str, Any]] = []
         self._keys_at: int | None = None
         self._reading_keys = asyncio.Lock()
         self._services: dict[str, str] = {}  # room -> service address, the newest last
@@ -50,33 +51,33 @@ class TeamsSession:
     # Incoming.
 
     async def prove(self, authorization: str, service_url: str) -> None:
-        """Raises NotProved unless the Bot Framework sent it."""
+        """Raises NotProven unless the Bot Framework sent it."""
         kind, _, token = authorization.partition(" ")
         if kind.lower() != "bearer":
-            raise proof.NotProved("there is no token")
-        keys = await self._get_keys(proof.read_key_id(token))
+            raise NotProven("there is no token")
+        keys = await self._get_keys(proof.read_header(token))
         now_s = self._deps.clock.now() // SECOND
         proof.check_token(token, keys, app_id=self._config[APP_ID], service_url=service_url, now_s=now_s)
         if not wire.is_below(service_url, self._config[SERVICE_URLS]):
-            raise proof.NotProved("its service address is not among channels.teams.service_urls")
+            raise NotProven("its service address is not among channels.teams.service_urls")
 
-    async def _get_keys(self, wanted: str) -> dict[str, proof.SigningKey]:
+    async def _get_keys(self, wanted: TokenHeader) -> list[Mapping[str, Any]]:
         async with self._reading_keys:
             now = self._deps.clock.monotonic()
             age = now - self._keys_at if self._keys_at is not None else KEYS_HELD
-            if age >= KEYS_HELD or (wanted not in self._keys and age >= KEYS_LEAST):
+            if age >= KEYS_HELD or (find_key(self._keys, wanted) is None and age >= KEYS_LEAST):
                 self._keys = await self._read_keys()
                 self._keys_at = now
         return self._keys
 
-    async def _read_keys(self) -> dict[str, proof.SigningKey]:
+    async def _read_keys(self) -> list[Mapping[str, Any]]:
         url = self._config[OPENID_URL]
         http = self._get_client(url)
         document = await http.call("GET", url, action="read the keys of the Bot Framework")
         found = str(document.get("jwks_uri") or "") if isinstance(document, Mapping) else ""
         if _get_origin(found) != _get_origin(url):
             raise Unavailable("the Bot Framework", "its document names keys on another host")
-        return proof.read_keys(await http.call("GET", found, action="read the keys of the Bot Framework"))
+        return read_keys(await http.call("GET", found, action="read the keys of the Bot Framework"))
 
     # Outgoing.
 

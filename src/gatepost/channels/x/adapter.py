@@ -19,7 +19,7 @@ import httpx2
 from msgspec import Struct
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
@@ -91,17 +91,13 @@ class XAccount:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._receive_mentions(receive)
-            except Unavailable as error:
-                LOG.info("X did not answer", instance=self._deps.instance, error=str(error))
-                await backoff.wait(error.retry_after)
-                continue
+        async def poll(backoff: Backoff) -> None:
+            await self._receive_mentions(receive)
             self._deps.beat()
             backoff.reset()
             await asyncio.sleep(self._config[POLL_S])
+
+        await stay_connected(poll, partial(LOG.info, "X did not answer", instance=self._deps.instance))
 
     async def _receive_mentions(self, receive: Receive) -> None:
         me, since = await self._get_me(), await self._deps.cursor.load()

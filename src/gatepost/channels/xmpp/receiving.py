@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from msgspec import Struct
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.xmpp.archive import NO_ARCHIVE, iterate_after, list_newest
@@ -108,17 +108,17 @@ class XmppReceiver:
         self.known, self.asked = KnownMessages(), AskedMarks()
 
     async def run(self, receive: Receive) -> None:
-        backoff, receive = Backoff(), skip_invalid(receive)
+        receive = skip_invalid(receive)
         async with RoomQueues() as queues:
-            while True:
-                try:
-                    connection = await self._session.get()
-                    await self._catch_up(connection, queues, receive)
-                    backoff.reset()
-                    await self._serve(connection, queues, receive)
-                except Unavailable as error:
-                    LOG.info("the connection to XMPP is made again", instance=self._deps.instance, error=str(error))
-                    await backoff.wait(error.retry_after)
+
+            async def connect(backoff: Backoff) -> None:
+                connection = await self._session.get()
+                await self._catch_up(connection, queues, receive)
+                backoff.reset()
+                await self._serve(connection, queues, receive)
+
+            report = partial(LOG.info, "the connection to XMPP is made again", instance=self._deps.instance)
+            await stay_connected(connect, report)
 
     async def _serve(self, connection: XmppConnection, queues: RoomQueues, receive: Receive) -> None:
         """Until the connection is lost, which is raised."""

@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -21,14 +22,14 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, stay_connected
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.zulip import API_KEY, API_URL, CA_FILE, EMAIL, TOPIC, wire
 from gatepost.channels.zulip.posting import ZulipPosting
 from gatepost.channels.zulip.wire import QueueEvent, ZulipSeen
 from gatepost.core import log
-from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.errors import NotFound
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
@@ -102,17 +103,15 @@ class ZulipChannel:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        backoff = Backoff()
-        while True:
+        async def connect(backoff: Backoff) -> None:
             try:
                 await self._poll_queue(receive, backoff)
-            except Unavailable as error:
-                LOG.info("Zulip did not answer", instance=self._deps.instance, error=str(error))
-                await backoff.wait(error.retry_after)
             except PlatformRefusal as refusal:
                 if not _is_lost_queue(refusal):
                     raise
                 await self._deps.cursor.save("", QUEUE)
+
+        await stay_connected(connect, partial(LOG.info, "Zulip did not answer", instance=self._deps.instance))
 
     async def _poll_queue(self, receive: Receive, backoff: Backoff) -> None:
         http = await self._connect()

@@ -22,6 +22,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
 from gatepost.core.process.fencing import FenceCheck
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import ChannelSender, SendJob, SendOutcome
@@ -76,7 +77,8 @@ class DeliveryLoop:
         )
         self._pace = DeliveryPace(channels, clock, policy.most_age)
         self._sender = ChannelSender(adapters, channels, clock, policy, timeout, self._pace)
-        self._most, self._look = max(config[LANES], 1), config[LOOK_S]
+        self._most = max(config[LANES], 1)
+        self._loop = WakeLoop(LOG.warning, "the outbox cannot be looked at", pause_s=config[LOOK_S])
         self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
         self._waiting: dict[str, FairQueue[DeliveryLane]] = {}  # for a free place, by instance; none is empty
         self._asking: set[DeliveryLane] = set()  # will wait, once it is known for which group
@@ -87,7 +89,6 @@ class DeliveryLoop:
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
-        self._look_now = asyncio.Event()
         self._bells = events
         events.on_room(self._room_changed)
 
@@ -165,29 +166,21 @@ class DeliveryLoop:
         for instance in list(self._waiting):
             self._start(instance)
         try:
-            while True:
-                await self._poll_outbox()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._look):
-                        await self._look_now.wait()
-                self._look_now.clear()
+            await self._loop.run(self._poll_outbox)
         finally:
             self._open = False
             with anyio.CancelScope(shield=True):
                 await self._finish()
 
     async def _poll_outbox(self) -> None:
-        try:
-            lanes = await self._store.read(outbox.list_pending_rooms)
-            for instance, address in lanes:
-                lane = DeliveryLane(instance, address)
-                if lane not in self._busy and lane not in self._asleep and self._duties.sends_to(instance):
-                    self._queue(lane)
-            if lanes:
-                now = self._clock.now()
-                await self._store.write(outbox.defer_overdue, now, now - FRESH, durable=False)
-        except Unavailable as error:
-            LOG.warning("the outbox cannot be looked at", error=str(error))
+        lanes = await self._store.read(outbox.list_pending_rooms)
+        for instance, address in lanes:
+            lane = DeliveryLane(instance, address)
+            if lane not in self._busy and lane not in self._asleep and self._duties.sends_to(instance):
+                self._queue(lane)
+        if lanes:
+            now = self._clock.now()
+            await self._store.write(outbox.defer_overdue, now, now - FRESH, durable=False)
 
     async def _finish(self) -> None:
         for timer in (*self._asleep.values(), *self._held_up.values()):
@@ -208,7 +201,7 @@ class DeliveryLoop:
         """Another sends there from now on, or this gateway does: what waits is looked at now."""
         for lane in [each for each in self._asleep if not self._duties.sends_to(each.instance)]:
             self._asleep.pop(lane).cancel()
-        self._look_now.set()
+        self._loop.wake()
 
     def _queue(self, lane: DeliveryLane) -> None:
         timer = self._asleep.pop(lane, None)

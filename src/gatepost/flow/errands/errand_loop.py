@@ -4,14 +4,12 @@ A bell names the room in which something has changed; a look every few seconds f
 that is to be done stands in the store, so a gateway that was killed goes on with it.
 """
 
-import asyncio
-from contextlib import suppress
 from typing import Protocol
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.errands.finish import return_result
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, Store
@@ -33,35 +31,29 @@ class SessionEnder(Protocol):
 class ErrandLoop:
     def __init__(self, store: Store, clock: Clock, events: EventBus, sessions: SessionEnder, look_s: float) -> None:
         self._store, self._clock, self._bells, self._sessions = store, clock, events, sessions
-        self._look_s = look_s
-        self._woken = asyncio.Event()
+        self._loop = WakeLoop(_log.warning, "errands wait for the store", pause_s=look_s, retry_s=AGAIN_S)
         self._rooms: set[str] = set()
+        self._has_missed = True  # rooms of which nobody knows any more
         events.on_change(self._receive_change, errands.INSTANCE)
-        events.on_errands(self._woken.set)
+        events.on_errands(self._loop.wake)
 
     def _receive_change(self, instance: str, address: str) -> None:
         self._rooms.add(address)
-        self._woken.set()
+        self._loop.wake()
 
     async def run(self) -> None:
         """Until cancelled."""
-        everywhere = True
-        while True:
-            rooms, self._rooms = self._rooms, set()
-            self._woken.clear()
-            try:
-                wanted = None if everywhere or len(rooms) > MOST_RUNG else sorted(rooms)
-                if await self._store.read(_has_work, wanted):
-                    await self._stop_marked()
-                    await self._return_finished(wanted)
-            except Unavailable as error:
-                _log.warning("errands wait for the store", why=str(error))
-                await asyncio.sleep(AGAIN_S)
-            everywhere = True
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_s):
-                    await self._woken.wait()
-                    everywhere = False
+        await self._loop.run(self._change)
+
+    async def _change(self) -> None:
+        rooms, self._rooms = self._rooms, set()
+        everywhere = self._has_missed or not self._loop.was_woken or len(rooms) > MOST_RUNG
+        self._has_missed = True
+        wanted = None if everywhere else sorted(rooms)
+        if await self._store.read(_has_work, wanted):
+            await self._stop_marked()
+            await self._return_finished(wanted)
+        self._has_missed = False
 
     async def _stop_marked(self) -> None:
         while found := await self._store.read(errands.list_stopping, AT_ONCE):

@@ -6,7 +6,6 @@ that closes it. A gateway that is killed before the files are gone removes them 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from gatepost.core.clock import Clock, to_microseconds
 from gatepost.core.errors import GatepostError
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.store.port import Store
 from gatepost.store.sessions import errands
@@ -52,20 +52,24 @@ class ErrandSessionCloser:
     def __init__(self, home: Home, store: Store, clock: Clock, config: Config, sleep: SessionSleep) -> None:
         self._home, self._store, self._clock, self._config, self._sleep = home, store, clock, config, sleep
         self._left: set[str] = set()  # closed ones whose files are still there
+        self._has_started = False
 
     async def run(self) -> None:
         """Until cancelled."""
         wanted = [self._config[each] for each in (IDLE_S, NAMED_IDLE_S) if self._config[each] > 0]
-        await self._attempt(self._find_leftovers)
-        while True:
-            await self._attempt(self.close_idle)
-            await asyncio.sleep(min((LOOK_S, *wanted)))
+        loop = WakeLoop(
+            _log.warning,
+            "conversations of errands wait to be closed",
+            pause_s=min((LOOK_S, *wanted)),
+            errors=(GatepostError, OSError),  # a store that is away: the next look does it
+        )
+        await loop.run(self._close_all)
 
-    async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await act()
-        except (GatepostError, OSError) as error:  # a store that is away: the next look does it
-            _log.warning("conversations of errands wait to be closed", why=str(error))
+    async def _close_all(self) -> None:
+        if not self._has_started:
+            self._has_started = True  # first: folders that cannot be listed must not keep anything from being closed
+            await self._find_leftovers()
+        await self.close_idle()
 
     async def close_idle(self) -> None:
         """All that are due, and remove the files of those that are closed."""

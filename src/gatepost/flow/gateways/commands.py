@@ -7,6 +7,7 @@ in the store until it is answered, so it is done once even if one of them dies m
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from gatepost.core import log
 from gatepost.core.clock import DAY, HOUR, Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.store.gateways import commands
 from gatepost.store.gateways.commands import Command, CommandKind, CommandState
 from gatepost.store.port import Db, Store
@@ -52,13 +54,13 @@ class GatewayCommands:
         self._store, self._clock, self._bells = store, clock, events
         self._awaited: dict[str, Pending] = {}
         self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
-        self._woken = asyncio.Event()
+        self._loop = WakeLoop(_log.warning, "commands of gateways wait for the store", pause_s=LOOK_S)
         self._cleaned_at = clock.now()
         events.on_commands(self._receive_bell)
 
     def _receive_bell(self, gateway: str) -> None:
         if gateway == self.gateway:
-            self._woken.set()
+            self._loop.wake()
 
     # Asking.
 
@@ -102,7 +104,7 @@ class GatewayCommands:
     def post(self, kind: CommandKind, session_id: str) -> None:
         """The same soon, and nobody waits for it."""
         self._posted[kind, session_id] = None
-        self._woken.set()
+        self._loop.wake()
 
     async def add_for_others(self, kind: CommandKind) -> list[Pending]:
         """For every other gateway. `collect` waits for what they answer."""
@@ -129,15 +131,7 @@ class GatewayCommands:
     async def run(self, host: CommandHost) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                self._woken.clear()
-                try:
-                    await self._step(host, tasks)
-                except Unavailable as error:
-                    _log.warning("commands of gateways wait for the store", why=str(error))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
-                        await self._woken.wait()
+            await self._loop.run(partial(self._step, host, tasks))
 
     async def _step(self, host: CommandHost, tasks: asyncio.TaskGroup) -> None:
         await self._send_posted()
@@ -158,7 +152,7 @@ class GatewayCommands:
             self._cleaned_at = self._clock.now()
             await self._store.write(commands.remove_old, self._clock.ago(KEPT), durable=False)
         if AT_ONCE in (len(found.answered), len(claimed)):
-            self._woken.set()  # there may be more
+            self._loop.wake()  # there may be more
 
     async def _send_posted(self) -> None:
         while self._posted:

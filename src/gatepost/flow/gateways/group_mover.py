@@ -15,6 +15,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import setting
 from gatepost.flow.gateways import world_archive
 from gatepost.flow.gateways.world_archive import ArchiveLimits, WorldPacker, WorldUnpacker, list_tops
@@ -43,24 +44,19 @@ class GroupMover:
         parts = sessions.parts
         self._home, self._store, self._clock = parts.home, parts.store, parts.clock
         self._limits = ArchiveLimits(parts.config[MOST_MB] * 1024**2, MOST_FILES)
-        self._woken = asyncio.Event()
-        events.on_gateways(self._woken.set)
+        self._loop = WakeLoop(_log.warning, "moves of groups wait", pause_s=LOOK_S)
+        self._is_swept = False
+        events.on_gateways(self._loop.wake)
 
     async def run(self) -> None:
         """Until cancelled."""
-        swept = False
-        while True:
-            self._woken.clear()
-            try:
-                if not swept:
-                    await self._sweep()
-                    swept = True
-                await self.check()
-            except Unavailable as error:
-                _log.warning("moves of groups wait", error=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._woken.wait()
+        await self._loop.run(self._sweep_and_check)
+
+    async def _sweep_and_check(self) -> None:
+        if not self._is_swept:
+            await self._sweep()
+            self._is_swept = True
+        await self.check()
 
     async def check(self) -> None:
         """Do what there is to do now."""

@@ -6,7 +6,6 @@ are ended, and it begins a new life.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
 from gatepost.core.process.keeper_process import read_clock
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.gateways.bell_relay import BellRelay, Notice, NoticePort
 from gatepost.flow.gateways.duties import (
     LOOPS,
@@ -107,7 +107,8 @@ class GatewayMembership:
         self._work, self._keeper = work, keeper
         self._leaving: dict[str, DutyPause | None] = {}  # given up, once nothing of it is under way
         self._came_back: dict[str, frozenset[str]] = {}  # left to these gateways once, in vain or not
-        self._beat, self._contact = asyncio.Event(), asyncio.Event()
+        self._loop = WakeLoop(_log.warning, "the gateways cannot be looked at", errors=(Unavailable, SetupError))
+        self._contact_loop = WakeLoop(_log.warning, "the contact cannot be watched")
         parts = sessions.parts
         self._relay = BellRelay(
             parts.events, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
@@ -132,21 +133,18 @@ class GatewayMembership:
 
         def wake() -> None:
             self._update_keeper()
-            loop.call_soon_threadsafe(self._beat.set)
-            loop.call_soon_threadsafe(self._contact.set)
+            loop.call_soon_threadsafe(self._loop.wake)
+            loop.call_soon_threadsafe(self._contact_loop.wake)
 
         self._update_keeper()
         self._lease.start(wake)
 
     async def run(self) -> None:
         """Until cancelled. After `start`."""
-        watching = asyncio.create_task(self._watch_contact())
+        watching = asyncio.create_task(self._contact_loop.run(self._follow_contact))
         try:
             async with self._relay.running(self._lease.open_exchange):
-                while True:
-                    await self._step()
-                    await self._beat.wait()
-                    self._beat.clear()
+                await self._loop.run(self._step)
         finally:
             watching.cancel()
             await asyncio.to_thread(self._lease.stop)
@@ -154,7 +152,7 @@ class GatewayMembership:
     def _receive_news(self) -> None:
         """Another has given something up: it is looked at now, not at the next beat."""
         self._has_news = True
-        self._beat.set()
+        self._loop.wake()
 
     def close(self) -> None:
         """Take nothing new, and begin nothing for all."""
@@ -181,32 +179,25 @@ class GatewayMembership:
         gateways.set_state(db, name, self._lease.epoch, gateways.GatewayState.GONE)
 
     async def _step(self) -> None:
-        try:
-            if self._lease.must_leave and not self._ordered:
-                self._ordered = True
-                self.on_order(self._lease.must_leave)
-            if self._lease.is_over:
-                await self._begin_again()
-            if not self._lease.in_contact:
-                return
-            for name, epoch in self._lease.dead:
-                await self._recover_from(name, epoch)
-            if not self.is_draining:
-                await self._share_duties()
-                await self._wake_given_up()
-        except (Unavailable, SetupError) as error:
-            _log.warning("the gateways cannot be looked at", error=str(error))
+        if self._lease.must_leave and not self._ordered:
+            self._ordered = True
+            self.on_order(self._lease.must_leave)
+        if self._lease.is_over:
+            await self._begin_again()
+        if not self._lease.in_contact:
+            return
+        for name, epoch in self._lease.dead:
+            await self._recover_from(name, epoch)
+        if not self.is_draining:
+            await self._share_duties()
+            await self._wake_given_up()
 
-    async def _watch_contact(self) -> None:
-        """Until cancelled: nothing in a sandbox goes on while this gateway may not act, whatever else it waits for."""
-        while True:
-            in_contact = self._lease.in_contact
-            self._sessions.set_frozen(not in_contact)
-            left = max(0.0, self._lease.stops_at - read_clock()) if in_contact else None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._contact.wait()
-            self._contact.clear()
+    async def _follow_contact(self) -> float | None:
+        """Let nothing in a sandbox go on while this gateway may not act, whatever else it waits for. Return the seconds
+        until that may change by itself."""
+        in_contact = self._lease.in_contact
+        self._sessions.set_frozen(not in_contact)
+        return max(0.0, self._lease.stops_at - read_clock()) if in_contact else None
 
     def _update_keeper(self) -> None:
         """Tell the keeper until when the lease holds. May run in any thread. A gateway out of contact sends nothing, so

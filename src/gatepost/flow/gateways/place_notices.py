@@ -3,12 +3,10 @@
 The gateway goes on with them when it is back. Until then nobody else can: it has the group's folder.
 """
 
-import asyncio
-
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
-from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
 from gatepost.store.gateways import group_places
@@ -42,12 +40,8 @@ class PlaceNotices:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            try:
-                await self.check()
-            except Unavailable as error:
-                _log.warning("what waits for other gateways cannot be looked at", error=str(error))
-            await asyncio.sleep(LOOK_S)
+        failure = "what waits for other gateways cannot be looked at"
+        await WakeLoop(_log.warning, failure, pause_s=LOOK_S).run(self.check)
 
     async def check(self) -> None:
         now = self._clock.monotonic()

@@ -6,14 +6,16 @@ that was killed meanwhile goes on with it: the fork is made once, and its answer
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.target_decision import parse_address
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker
@@ -55,30 +57,22 @@ class ChatForks:
     ) -> None:
         self._store, self._clock, self._channels, self._bells, self._forker = store, clock, channels, events, forker
         self._running: set[int] = set()
-        self._woken = asyncio.Event()
+        self._loop = WakeLoop(_log.warning, "forks wait for the store", retry_s=AGAIN_S)
 
     def ring(self) -> None:
         """Begin with a fork that somebody asked for, once that is committed. Nobody waits for the copy."""
-        self._woken.set()
+        self._loop.wake()
 
     async def run(self) -> None:
         """Make forks until cancelled. Those that an earlier gateway left open come first."""
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                self._woken.clear()
-                for message_id in await self._list_wanted():
-                    if message_id not in self._running:
-                        self._running.add(message_id)
-                        tasks.create_task(self._answer(message_id))
-                await self._woken.wait()
+            await self._loop.run(partial(self._start_wanted, tasks))
 
-    async def _list_wanted(self) -> list[int]:
-        while True:
-            try:
-                return await self._store.read(forks.list_wanted, AT_ONCE)
-            except Unavailable as error:
-                _log.warning("forks wait for the store", why=str(error))
-                await asyncio.sleep(AGAIN_S)
+    async def _start_wanted(self, tasks: asyncio.TaskGroup) -> None:
+        for message_id in await self._store.read(forks.list_wanted, AT_ONCE):
+            if message_id not in self._running:
+                self._running.add(message_id)
+                tasks.create_task(self._answer(message_id))
 
     async def _answer(self, message_id: int) -> None:
         try:
@@ -91,7 +85,7 @@ class ChatForks:
             await asyncio.sleep(AGAIN_S)
         finally:
             self._running.discard(message_id)
-            self._woken.set()
+            self._loop.wake()
 
     def _begin(self, db: Db, message_id: int) -> ChatFork | None:
         wanted, message = forks.begin_wanted(db, message_id), messages.get(db, message_id)

@@ -13,8 +13,9 @@ import msgspec
 
 from gatepost.core import log
 from gatepost.core.clock import MINUTE, Clock
-from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.errors import GatepostError
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
@@ -83,9 +84,8 @@ class LateFiles:
     async def run(self) -> None:
         """Look for files that are given up until cancelled. Then nothing is fetched any further."""
         try:
-            while True:
-                await self.give_up_overdue()
-                await asyncio.sleep(LOOK_S)
+            failure = "late files cannot be given up yet"
+            await WakeLoop(_log.warning, failure, pause_s=LOOK_S).run(self.give_up_overdue)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -93,12 +93,9 @@ class LateFiles:
 
     async def give_up_overdue(self) -> None:
         """Say of files that nobody fetches any more that they did not come."""
-        try:
-            for each in await self._store.read(awaited_files.list_overdue, self._clock.now(), AT_ONCE):
-                missing = tuple(NOT_COME.format(name) for name in each.listed)
-                await self._settle(each.message_id, FetchedFiles((), missing))
-        except Unavailable as error:
-            _log.warning("late files cannot be given up yet", error=str(error))
+        for each in await self._store.read(awaited_files.list_overdue, self._clock.now(), AT_ONCE):
+            missing = tuple(NOT_COME.format(name) for name in each.listed)
+            await self._settle(each.message_id, FetchedFiles((), missing))
 
     def follow(self, fetching: asyncio.Task[FetchedFiles], arrival: Arrival, message_id: int) -> None:
         """Have the files of a message follow it."""

@@ -2,7 +2,6 @@
 its route in one transaction. One that was interrupted is made after the next start."""
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -13,6 +12,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unav
 from gatepost.core.event_bus import EventBus
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
@@ -62,21 +62,11 @@ class NewcomerGroups:
     ) -> None:
         self._store, self._clock, self._config, self._home = store, clock, config, home
         self._bells, self._channels = events, channels
-        self._woken = asyncio.Event()
-        events.on_newcomers(self._woken.set)
+        self._loop = WakeLoop(_log.warning, "newcomers wait", pause_s=LONGEST_WAIT_S, retry_s=AGAIN_S)
+        events.on_newcomers(self._loop.wake)
 
     async def run(self) -> None:
-        while True:
-            self._woken.clear()
-            wait = LONGEST_WAIT_S
-            try:
-                await self.settle_all()
-            except Unavailable as error:
-                _log.warning("newcomers wait", why=str(error))
-                wait = AGAIN_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._woken.wait()
+        await self._loop.run(self.settle_all)
 
     async def settle_all(self) -> None:
         """Let in whose turn it is, and make every group that is to be made here."""

@@ -3,14 +3,12 @@
 One that is not awake asks again when it is continued, and then has its answer from the store.
 """
 
-import asyncio
-from contextlib import suppress
 from typing import Any, Protocol
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.store.port import Store
 from gatepost.store.rights.requests import Request, RequestState
 from gatepost.store.sessions import provider_answers
@@ -36,20 +34,12 @@ class WaitingProviders(Protocol):
 class ProviderAnswers:
     def __init__(self, store: Store, clock: Clock, events: EventBus, providers: WaitingProviders) -> None:
         self._store, self._clock, self._bells, self._providers = store, clock, events, providers
-        self._woken = asyncio.Event()
-        events.on_requests(self._woken.set)
+        self._loop = WakeLoop(_log.warning, "answers to providers wait for the store", pause_s=LOOK_S)
+        events.on_requests(self._loop.wake)
 
     async def run(self) -> None:
         """Until cancelled, on each of several gateways: whoever runs the loop of requests is another one, perhaps."""
-        while True:
-            self._woken.clear()
-            try:
-                await self.send_all()
-            except Unavailable as error:
-                _log.warning("answers to providers wait for the store", why=str(error))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._woken.wait()
+        await self._loop.run(self.send_all)
 
     async def send_all(self) -> None:
         """To those that wait here. Nothing is read if none does."""

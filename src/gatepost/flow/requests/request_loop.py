@@ -2,13 +2,13 @@
 earliest moment, and a bell."""
 
 import asyncio
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
-from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.attachments import remove_refused
@@ -63,46 +63,30 @@ class RequestLoop:
         self._answers, self._media = answers, media
         self._opener = DirectRoomOpener(store, clock, config, events, channels)
         self._unreached: set[str] = set()
-        self._woken, self._rung_beside = asyncio.Event(), asyncio.Event()
-        events.on_requests(self._woken.set)
-        events.on_requests(self._rung_beside.set)
+        self._loop = WakeLoop(_log.warning, "requests wait for the store", retry_s=AGAIN_S)
+        self._calls_loop = WakeLoop(_log.warning, "allowed calls wait for the store", pause_s=BESIDE_S)
+        events.on_requests(self._loop.wake)
+        events.on_requests(self._calls_loop.wake)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            await self._run(tasks)
+            await self._loop.run(partial(self._move_all, tasks))
 
     async def run_beside(self) -> None:
         """Until cancelled, on each of several gateways that have groups of their own: an allowed call may need their
         files, so it runs where they are. The rest is done by one of them, with `run`."""
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                self._rung_beside.clear()
-                try:
-                    await self._calls.start_allowed(self._gate, tasks, placed=True)
-                except Unavailable as error:
-                    _log.warning("allowed calls wait for the store", why=str(error))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(BESIDE_S):
-                        await self._rung_beside.wait()
+            await self._calls_loop.run(partial(self._calls.start_allowed, self._gate, tasks, placed=True))
 
-    async def _run(self, tasks: asyncio.TaskGroup) -> None:
-        while True:
-            self._woken.clear()
-            try:
-                while await self.move_due():
-                    pass
-                unreached, self._unreached = self._unreached, set()
-                self._opener.start(tasks, unreached)
-                await self._answers.send_all()
-                await self._questions.notify_answered()
-                await self._calls.start_allowed(self._gate, tasks)
-                wait = await self._seconds_to_next()
-            except Unavailable as error:
-                _log.warning("requests wait for the store", why=str(error))
-                wait = AGAIN_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._woken.wait()
+    async def _move_all(self, tasks: asyncio.TaskGroup) -> float:
+        while await self.move_due():
+            pass
+        unreached, self._unreached = self._unreached, set()
+        self._opener.start(tasks, unreached)
+        await self._answers.send_all()
+        await self._questions.notify_answered()
+        await self._calls.start_allowed(self._gate, tasks)
+        return await self._seconds_to_next()
 
     async def move_due(self) -> bool:
         """Ask the next person, or end what nobody decided. True if there may be more."""

@@ -1,14 +1,13 @@
 """Fires tasks when they are due: one timer at the earliest time, and a bell when tasks change. The cost of a look
 depends on the number of due tasks, not of all tasks."""
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from gatepost.core import log
 from gatepost.core.clock import MINUTE, SECOND, Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import AskingRules
@@ -42,29 +41,26 @@ class TaskLoop:
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
-        self._woken = asyncio.Event()
+        self._loop = WakeLoop(_log.warning, "tasks wait for the store", retry_s=AGAIN_S)
         self._seen: int | None = None  # what the clock showed at the last look
         # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
         # given it up moments ago, in which nothing is missed.
         self._since = clock.now()
-        events.on_tasks(self._woken.set)
+        events.on_tasks(self._loop.wake)
 
     async def run(self) -> None:
-        while True:
-            self._woken.clear()
-            try:
-                while await self.fire_due():
-                    pass
-                wait = await self.seconds_to_next()
-            except Unavailable as error:
-                _log.warning("tasks wait for the store", why=str(error))
-                wait = AGAIN_S
-            except Exception:  # noqa: BLE001  a mistake of ours with one task must not end the gateway for everybody
-                _log.exception("tasks could not be looked at")
-                wait = LONGEST_WAIT_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._woken.wait()
+        await self._loop.run(self._fire_all)
+
+    async def _fire_all(self) -> float:
+        try:
+            while await self.fire_due():
+                pass
+            return await self.seconds_to_next()
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001  a mistake of ours with one task must not end the gateway for everybody
+            _log.exception("tasks could not be looked at")
+            return LONGEST_WAIT_S
 
     async def fire_due(self) -> bool:
         """True if there may be more."""

@@ -21,6 +21,7 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.files.untrusted_files import REMOVED, open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import engagements
@@ -135,13 +136,12 @@ class Retention:
         await self._repeat(sweep)
 
     async def _repeat(self, sweep: Callable[[], Awaitable[object]]) -> None:
-        await asyncio.sleep(FIRST_S)
-        while True:
-            try:
-                await sweep()
-            except (GatepostError, OSError) as error:  # a full disk, or a store that is away: the next one does it
-                _log.warning("what is over age could not be removed", error=str(error))
-            await asyncio.sleep(EVERY_S)
+        async def work() -> None:
+            await sweep()
+
+        # A full disk, or a store that is away: the next round does it.
+        failure, errors = "what is over age could not be removed", (GatepostError, OSError)
+        await WakeLoop(_log.warning, failure, pause_s=EVERY_S, errors=errors).run(work, first_s=FIRST_S)
 
     async def sweep(self) -> RetentionCounts:
         """Remove all that is over age now. Rows first: what they needed is free then."""

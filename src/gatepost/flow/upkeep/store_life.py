@@ -12,6 +12,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import read_rules
@@ -99,10 +100,9 @@ class StoreLife:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await asyncio.sleep(KEPT_S)
-            with suppress(GatepostError):  # a store that cannot be read is told of elsewhere
-                await self._keep_mark()
+        # A store that cannot be read is told of elsewhere.
+        loop = WakeLoop(_log.debug, "the mark cannot be kept", pause_s=KEPT_S, errors=(GatepostError,))
+        await loop.run(self._keep_mark, first_s=KEPT_S)
 
     async def close(self) -> None:
         """The gateway stops, and nothing is written after this."""

@@ -8,14 +8,14 @@ are many. Beyond the first bytes of a body, all requests without proof are read 
 """
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.types import Scope
 
 from gatepost.core.errors import Unavailable
-from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.core.token_bucket import KeyedBuckets, Rate, TokenBucket
 from gatepost.serve.web.client_addresses import ClientAddresses
 
 FULL_S = 1.0  # until a place may be free
@@ -35,57 +35,25 @@ class HookBusy(Unavailable):
         super().__init__("the hook", "too much is under way", retry_after=retry_after)
 
 
-class HookRate:
-    """A bucket whose refused requests cost nothing, so a flood does not lengthen its own wait."""
-
-    def __init__(self, rate: Rate, now: float) -> None:
-        self._bucket, self._free_at = TokenBucket(rate, now), 0.0
-
-    def check(self, now: float) -> None:
-        if now < self._free_at:
-            raise HookBusy(self._free_at - now)
-
-    def charge(self, now: float) -> None:
-        self._free_at = now + self._bucket.charge(1, now)
-
-
 class HookLoad:
     """The load of one instance, by senders who are proved."""
 
     def __init__(self, rate: Rate, most: int, now: float) -> None:
-        self._rate, self._most, self._running = HookRate(rate, now), most, 0
+        self._bucket, self._most, self._running = TokenBucket(rate, now), most, 0
 
     def check(self, now: float) -> None:
         if self._running >= self._most:
             raise HookBusy(FULL_S)
-        self._rate.check(now)
+        if wait := self._bucket.get_wait(now):
+            raise HookBusy(wait)
 
     def enter(self, now: float) -> None:
         self.check(now)
-        self._rate.charge(now)
+        self._bucket.charge(1, now)
         self._running += 1
 
     def leave(self) -> None:
         self._running -= 1
-
-
-class UnprovedBudgets:
-    """How often an address may fail to prove who it is. Those that may be a proxy of everybody have no budget."""
-
-    def __init__(self, rate: Rate) -> None:
-        self._rate = rate
-        self._peers: OrderedDict[str, HookRate] = OrderedDict()
-
-    def check(self, peer: str, now: float) -> None:
-        if (known := self._peers.get(peer)) is not None:
-            known.check(now)
-
-    def charge(self, peer: str, now: float) -> None:
-        known = self._peers.pop(peer, None) or HookRate(self._rate, now)
-        self._peers[peer] = known
-        known.charge(now)
-        while len(self._peers) > MOST_PEERS:
-            self._peers.popitem(last=False)
 
 
 class HookVisit:
@@ -136,7 +104,8 @@ class UnprovedVisits:
 
     def __init__(self, most: int, of_peer: int, clients: ClientAddresses, failures: Rate = FAILURES) -> None:
         self._most, self._of_peer, self._clients = most, of_peer, clients
-        self._budgets = UnprovedBudgets(failures)
+        # How often an address may fail to prove who it is. Those that may be a proxy of everybody have no budget.
+        self._budgets = KeyedBuckets(failures, MOST_PEERS)
         self._failures, self._volume = TokenBucket(FAILURES_OF_ALL, 0.0), TokenBucket(UNPROVED_BYTES, 0.0)
         self._visits: list[HookVisit] = []  # oldest first
 
@@ -146,7 +115,8 @@ class UnprovedVisits:
     ) -> AsyncIterator[HookVisit]:
         """Raises TimeoutError if it takes too long, HookBusy if it cannot be taken now."""
         peer = self._clients.find_own(scope)
-        self._budgets.check(peer, _now())
+        if wait := self._budgets.get_wait(peer, _now()):
+            raise HookBusy(wait)
         load.check(_now())
         try:
             async with asyncio.timeout(proof_s) as timeout:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.core import ids
+from gatepost.core import ids, log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
 from gatepost.messages.outbound import OutboundFile
 from gatepost.store.gateways import gateways
@@ -21,6 +22,8 @@ from gatepost.store.messages.passed_files import CHUNK
 from gatepost.store.port import Store
 
 SWEEP_S = 60.0
+
+_log = log.get("store")
 
 
 class FilePassing:
@@ -80,10 +83,10 @@ class FilePassing:
 
     async def run(self) -> None:
         """Until cancelled: what has arrived is removed."""
-        while True:
-            with suppress(Unavailable):
-                await self._store.write(passed_files.remove_arrived, self._clock.now(), durable=False)
-            await asyncio.sleep(SWEEP_S)
+        await WakeLoop(_log.debug, "passed files stay for a while", pause_s=SWEEP_S).run(self._remove_arrived)
+
+    async def _remove_arrived(self) -> None:
+        await self._store.write(passed_files.remove_arrived, self._clock.now(), durable=False)
 
     async def _put(self, name: str, path: Path) -> None:
         number = 0

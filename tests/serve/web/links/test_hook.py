@@ -259,7 +259,7 @@ async def test_rates_of_links_are_remembered_for_a_bounded_number(desk: HookDesk
         rates.check("tk-0")
     for number in range(1, hook.MOST_LINKS + 1):
         rates.charge(f"tk-{number}")
-    assert len(rates._links) == hook.MOST_LINKS
+    assert len(rates._buckets) == hook.MOST_LINKS
 
 
 # Signatures

@@ -18,6 +18,7 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.ending import Ending
@@ -124,12 +125,8 @@ class HostLimits:
             self._usage.close()
 
     async def _every(self, seconds: float, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            try:
-                await look()
-            except (GatepostError, OSError) as error:
-                _log.warning("sandboxes could not be looked at", error=str(error))
+        failure, errors = "sandboxes could not be looked at", (GatepostError, OSError)
+        await WakeLoop(_log.warning, failure, pause_s=seconds, errors=errors).run(look, first_s=seconds)
 
     def _started(self) -> list[tuple[AwakeSession, Sandbox]]:
         return [(live, live.sandbox) for live in self._awake() if live.sandbox is not None and not live.ending]

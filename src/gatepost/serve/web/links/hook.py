@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from http import HTTPStatus
@@ -27,12 +26,12 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
-from gatepost.core.token_bucket import Rate
+from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.links.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.client_addresses import make_client_addresses
-from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookRate, HookVisit, UnprovedVisits
+from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
 from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
 from gatepost.serve.web.links.posts import UnknownContent, read_post
 from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
@@ -201,22 +200,18 @@ class LinkRates:
 
     def __init__(self, per_minute: int) -> None:
         most = max(1, per_minute)
-        self._rate = Rate(per_second=most / 60, burst=most, patience_s=float("inf"))
-        self._links: OrderedDict[str, HookRate] = OrderedDict()
+        rate = Rate(per_second=most / 60, burst=most, patience_s=float("inf"))
+        self._buckets = KeyedBuckets(rate, MOST_LINKS)
 
     def check(self, link_id: str) -> None:
         """Raises HookBusy."""
-        if (known := self._links.get(link_id)) is not None:
-            known.check(_now())
+        if wait := self._buckets.get_wait(link_id, _now()):
+            raise HookBusy(wait)
 
     def charge(self, link_id: str) -> None:
         """It may have been used up while the body came."""
         self.check(link_id)
-        known = self._links.pop(link_id, None) or HookRate(self._rate, _now())
-        self._links[link_id] = known
-        known.charge(_now())
-        while len(self._links) > MOST_LINKS:
-            self._links.popitem(last=False)
+        self._buckets.charge(link_id, _now())
 
 
 class SigningSecrets:

@@ -20,13 +20,14 @@ from gatepost.core import ids, log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
+from gatepost.core.json_web_tokens import NotProven, read_header
 from gatepost.core.settings import Config, setting
 from gatepost.core.start_checks import start_check
 from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
-from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
+from gatepost.serve.web.signin.id_tokens import OidcClaim, TokenExpectation, check_token
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend

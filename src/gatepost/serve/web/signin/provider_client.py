@@ -19,7 +19,7 @@ from urllib.parse import quote_plus, urlsplit
 from msgspec import Struct
 
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.serve.web.signin.id_tokens import NotProven, TokenHeader, find_key, read_keys
+from gatepost.core.json_web_tokens import NotProven, TokenHeader, find_key, read_keys
 
 if TYPE_CHECKING:
     import httpx2

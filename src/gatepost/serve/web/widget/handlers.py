@@ -7,7 +7,7 @@ secret, in a header. A visitor sees their own room: others with the same link do
 
 import asyncio
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.flow.links import link_visits
 from gatepost.flow.links.link_visits import LinkFacts, TooManyVisitors
 from gatepost.messages.inbound import Direction, Inbound
@@ -69,27 +69,6 @@ class TooFast(Unavailable):
         super().__init__("the chat", "too much comes at once; wait a moment", retry_after=retry_after)
 
 
-class KeyedRate:
-    """One rate for each key."""
-
-    def __init__(self, rate: Rate, now: Callable[[], float]) -> None:
-        self._rate, self._now = rate, now
-        self._buckets: OrderedDict[str, tuple[TokenBucket, float]] = OrderedDict()
-
-    def charge(self, key: str) -> None:
-        """Raises TooFast. '' is nobody's, and has no limit."""
-        if not key:
-            return
-        now = self._now()
-        bucket, free_at = self._buckets.pop(key, (TokenBucket(self._rate, now), 0.0))
-        if now < free_at:
-            self._buckets[key] = (bucket, free_at)
-            raise TooFast(free_at - now)
-        self._buckets[key] = (bucket, now + bucket.charge(1, now))
-        while len(self._buckets) > MOST_KEYS:
-            self._buckets.popitem(last=False)
-
-
 class WidgetRates:
     """How fast visitors of chat links may come in, write and read: for each link, each address and each visitor.
 
@@ -98,21 +77,32 @@ class WidgetRates:
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._visits_of_link, self._visits_of_peer = KeyedRate(VISITS_OF_LINK, now), KeyedRate(VISITS_OF_PEER, now)
-        self._messages_of_link = KeyedRate(MESSAGES_OF_LINK, now)
-        self._messages_of_visitor = KeyedRate(MESSAGES_OF_VISITOR, now)
-        self._reads_of_visitor = KeyedRate(READS_OF_VISITOR, now)
+        self._now = now
+        self._visits_of_link = KeyedBuckets(VISITS_OF_LINK, MOST_KEYS)
+        self._visits_of_peer = KeyedBuckets(VISITS_OF_PEER, MOST_KEYS)
+        self._messages_of_link = KeyedBuckets(MESSAGES_OF_LINK, MOST_KEYS)
+        self._messages_of_visitor = KeyedBuckets(MESSAGES_OF_VISITOR, MOST_KEYS)
+        self._reads_of_visitor = KeyedBuckets(READS_OF_VISITOR, MOST_KEYS)
 
     def charge_visit(self, link: str, peer: str) -> None:
-        self._visits_of_peer.charge(peer)
-        self._visits_of_link.charge(link)
+        self._charge(self._visits_of_peer, peer)
+        self._charge(self._visits_of_link, link)
 
     def charge_message(self, link: str, visitor: str) -> None:
-        self._messages_of_visitor.charge(visitor)
-        self._messages_of_link.charge(link)
+        self._charge(self._messages_of_visitor, visitor)
+        self._charge(self._messages_of_link, link)
 
     def charge_read(self, visitor: str) -> None:
-        self._reads_of_visitor.charge(visitor)
+        self._charge(self._reads_of_visitor, visitor)
+
+    def _charge(self, buckets: KeyedBuckets, key: str) -> None:
+        """Raises TooFast. '' is nobody's, and has no limit."""
+        if not key:
+            return
+        now = self._now()
+        if wait := buckets.get_wait(key, now):
+            raise TooFast(wait)
+        buckets.charge(key, now)
 
 
 class VisitorStreams:
