@@ -9,7 +9,8 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +21,14 @@ from msgspec import Struct
 
 from gatepost.core import error_classification, ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound
-from gatepost.core.files.synced_write import write_synced
 
 TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
 MOST_ENTRIES = 10_000  # in one folder that is listed
 DEEPEST = 128
 ENTRY_COST = 256  # bytes that `size` counts for a name, so that endless empty files are seen, too
 CHUNK = 256 * 1024
+STEP = 1024 * 1024  # bytes of a copy that wait for the disk at most
+PAUSE_S = 0.02  # between two steps: about 50 MB a second for one copy
 REMOVED = ".gone"  # how the name of a tree ends that is being removed; what a killed gateway leaves behind is swept
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -462,3 +464,23 @@ def _chown_entry(fd: int, name: str, uid: int, depth: int) -> None:
     elif found.st_uid != uid and not (found.st_uid == 0 and found.st_nlink > 1):
         # Root's file with a second name is left alone: that name may lie outside this tree.
         os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)
+
+
+def write_synced(out: int, parts: Iterable[bytes]) -> int:
+    """Write all parts to a descriptor, and to the disk after each step. Return how many bytes they were.
+
+    The file system flushes a file's new pages with the next commit of anybody, so a large copy would make every durable
+    write wait for the disk. Here only a few pages wait at any time, and between two steps the disk is everybody else's.
+    """
+    size = waiting = 0
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            rest = rest[os.write(out, rest) :]
+        size += len(part)
+        waiting += len(part)
+        if waiting >= STEP:
+            os.fdatasync(out)
+            time.sleep(PAUSE_S)
+            waiting = 0
+    return size

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gatepost.core.log_tail import LogLine
+from gatepost.core.files.log_tail import LogLine
 from gatepost.core.records import replace
 from gatepost.serve.control.arguments.records.retention import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table

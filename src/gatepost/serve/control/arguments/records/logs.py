@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatepost.core.log_tail import LogLevel, LogLine
+from gatepost.core.files.log_tail import LogLevel, LogLine
 from gatepost.core.record_fields import option
 from gatepost.serve.control.declaration import OperationArgs, declares
 

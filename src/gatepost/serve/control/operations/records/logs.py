@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gatepost.core.log_tail import LogLine, read_last_lines
+from gatepost.core.files.log_tail import LogLine, read_last_lines
 from gatepost.serve.control.arguments.records.logs import TailLogArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 

@@ -1,6 +1,6 @@
 """Logs: what the gateway wrote last, by level and words."""
 
-from gatepost.core.log_tail import LogLevel, LogLine
+from gatepost.core.files.log_tail import LogLevel, LogLine
 from gatepost.serve.control.arguments.records.logs import TailLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_columns, make_table, shorten

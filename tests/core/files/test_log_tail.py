@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.log_tail import BLOCK, LogLevel, read_last_lines
+from gatepost.core.files.log_tail import BLOCK, LogLevel, read_last_lines
 
 
 def make_line(number: int, level: str = "info", **facts: object) -> str:
