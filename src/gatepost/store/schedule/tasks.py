@@ -53,8 +53,8 @@ class TaskState(StrEnum):
 
 class TaskFields(Struct, frozen=True, kw_only=True):
     """The columns that whoever makes a task sets as they are. A further one is an option of the commands, an input of
-    the forms, a field of the API and of a prototype's tasks, an argument of the agents' tools if it has a name there,
-    and is shown wherever tasks are."""
+    the forms and a field of the API. It may stand in a prototype's tasks, and is shown wherever tasks are. With a name
+    for tools, it is an argument of the agents' tools, too."""
 
     prompt: Annotated[
         str, shown("Prompt", ShownAs.LONG, details=True), option("The task for the agent.", secret=True, tool="prompt")
