@@ -115,16 +115,31 @@ def render_marks(rows: int, columns: int) -> str:
 
 def make_row_parser(struct: type[S]) -> Callable[[Row], S]:
     """For rows that have a value for each field, in order."""
-    parsers = [(at, found) for at, each in enumerate(fields(struct)) if (found := _find_parser(each.type))]
-    names = struct.__struct_fields__ if len(struct.__match_args__) < len(struct.__struct_fields__) else ()
-    if not parsers and not names:
+    names, kinds = struct.__struct_fields__, fields(struct)
+    parsers = [(at, found) for at, each in enumerate(kinds) if (found := _find_parser(each.type))]
+    if len(struct.__match_args__) < len(names):
+        return _make_named_parser(struct, [(names[at], convert) for at, convert in parsers])
+    if not parsers:
         return lambda row: struct(*row)
 
     def parse(row: Row) -> S:
         values = [*row]
         for at, convert in parsers:
             values[at] = convert(values[at])
-        return struct(**dict(zip(names, values, strict=True))) if names else struct(*values)
+        return struct(*values)
+
+    return parse
+
+
+def _make_named_parser(struct: type[S], parsers: Sequence[tuple[str, Callable[[Any], Any]]]) -> Callable[[Row], S]:
+    """For a struct that takes its fields by name."""
+    names = struct.__struct_fields__
+
+    def parse(row: Row) -> S:
+        values = dict(zip(names, row, strict=True))
+        for name, convert in parsers:
+            values[name] = convert(values[name])
+        return struct(**values)
 
     return parse
 
