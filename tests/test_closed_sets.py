@@ -124,7 +124,7 @@ OPEN_FIELDS = {
     "serve/control/arguments/records/audit.py AuditEntry.verdict": "the audit log's own words",
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents/agents.py FollowAgentArgs.status": "what a client knows: '' at first",
-    "serve/control/arguments/people/grants.py RoleMember.role": "whoever grants names roles",
+    "serve/control/arguments/people/grants.py RoleMemberFields.role": "whoever grants names roles",
     "cli/commands/rooms/chat.py SentChat.state": "an inbox row's, or `accepted` before there is one",
     "serve/control/chat_outcome.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",

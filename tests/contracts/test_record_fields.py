@@ -42,7 +42,7 @@ HIDDEN: Hidden = {
     # Tasks
     (COMMAND, "TaskView"): hide(SAID="kind every", ADDRESS="instance", MACHINERY="depth updated_at"),
     (PAGE, "TaskView"): hide(SAID="kind every next_local", ADDRESS="instance", MACHINERY="depth updated_at"),
-    (COMMAND, "TaskLogEntry"): hide(ID="turn_id"),
+    (COMMAND, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
     (PAGE, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
     (COMMAND, "RunningTask"): hide(WORDS="fired"),
     # Money

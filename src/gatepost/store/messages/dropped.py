@@ -65,9 +65,9 @@ def find_first_since(db: Db, moment: int) -> int:
 
 def count(db: Db, by: DroppedBy, first: int, most: int) -> list[DroppedCount]:
     """From that row of the inbox on; the most frequent first."""
-    shown = ", ".join(name if by in (each, DroppedBy.ALL) else "''" for each, name in _COLUMNS.items())
+    columns = ", ".join(name if by in (each, DroppedBy.ALL) else "''" for each, name in _COLUMNS.items())
     rows = db.rows(
-        f"SELECT {shown}, COUNT(*), MAX(i.created_at) FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f"SELECT {columns}, COUNT(*), MAX(i.created_at) FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.id >= ? AND {_DROPPED} GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3 LIMIT ?",
         (first, most),
     )

@@ -100,7 +100,7 @@ def show(run: CommandRun, task: TaskDetails) -> None:
     output.print_records(
         TaskLogEntry,
         task.log,
-        {"due_at": lambda run: _shorten(run.due_local), "state": _render_outcome, "duration_ms": _render_duration},
+        {"state": _render_outcome, "duration_ms": _render_duration},
         empty=_render_no_run(task),
         gives=("why",),
         zone=(ZoneInfo(task.zone), task.zone),
