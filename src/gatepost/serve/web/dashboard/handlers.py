@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -209,7 +210,8 @@ class Dashboard:
                 return JSONResponse({"error": _render_error(error)}, _get_status(error))
             return HTMLResponse(await render_apart("refusal.html", text=_render_error(error)), _get_status(error))
         if _wants_json(request):
-            return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
+            body = msgspec.json.encode({"answer": answer}, enc_hook=str)
+            return Response(body, media_type="application/json")
         shown = await render_apart("result.html", **await asyncio.to_thread(_make_result, operation, args, answer))
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
