@@ -5,11 +5,18 @@ An error's text is written for a person: it names the thing and the way out. Tra
 
 import math
 
+LONGEST_PART = 4000  # characters, of the beginning and of the end
 RETRY_S = 5.0  # after which it is worth a try, where nobody knows better
 
 
 class GatepostError(Exception):
-    """Anything that this program says no with. Never raised itself."""
+    """Anything that this program says no with. Never raised itself.
+
+    A text that repeats much of what somebody sent is cut in its middle: it begins with the thing and ends with the way
+    out."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text if len(text) <= 2 * LONGEST_PART else f"{text[:LONGEST_PART]} … {text[-LONGEST_PART:]}")
 
 
 class SetupError(GatepostError):
