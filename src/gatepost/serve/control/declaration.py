@@ -100,7 +100,8 @@ def get_help(args: type[OperationArgs[Any]]) -> str:
     """Return its docstring, and a line for each setting of a change that is among its arguments."""
     changes = [each.kind for each in list_fields(args) if each.is_change]
     settings = [f"{_render_name(field)}: {field.description}" for kind in changes for field in list_fields(kind)]
-    return "\n\n".join([cleandoc(args.__doc__ or ""), *settings])
+    how = ["An empty value sets the default."] if settings else []
+    return "\n\n".join([cleandoc(args.__doc__ or ""), *how, *settings])
 
 
 def _render_name(field: "ArgumentField") -> str:

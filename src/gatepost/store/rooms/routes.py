@@ -81,8 +81,8 @@ class Route(RouteFields, frozen=True, kw_only=True):
     folder: str | None = None
     mode: Annotated[SessionMode, shown("Conversation", head="session")] = SessionMode.PER_THREAD
     ttl_s: Annotated[int | None, shown("Stays in it", head="ttl", empty="default", render=render_ttl)] = None
-    window_messages: Annotated[int | None, shown("Observed messages", empty="default", details=True)] = None
-    window_chars: Annotated[int | None, shown("Observed characters", empty="default", details=True)] = None
+    window_messages: Annotated[int | None, shown("Observed messages", details=True)] = None
+    window_chars: Annotated[int | None, shown("Observed characters", details=True)] = None
     created_by: Annotated[str, shown("Made by", head="by")]
     created_at: Annotated[int, shown("Since", ShownAs.MOMENT, details=True)]
 

@@ -63,15 +63,18 @@ def _make_text_field(field: ArgumentField) -> ArgumentField:
     """A setting of a change is a text: nothing is written where it stays as it is, and DEFAULT where it goes."""
     if "." not in field.name:
         return field
-    spec = replace(field.spec, choices=(YES, NO)) if field.kind is bool else field.spec
-    kind = list[str] if get_origin(field.kind) in (dict, tuple) else str
-    return replace(field, kind=kind, default="", spec=spec)
+    spec, origin = field.spec, get_origin(field.kind)
+    if field.kind is bool:
+        spec = replace(spec, choices=(YES, NO))
+    elif origin is dict:
+        spec = replace(spec, examples=(["NAME=VALUE"],))
+    return replace(field, kind=list[str] if origin in (dict, tuple) else str, default="", spec=spec)
 
 
 def render_help(operation: Operation) -> str:
     text = _drop_marks(cleandoc(operation.args.__doc__ or ""))
     if any(each.is_change for each in list_fields(operation.args)):
-        text += f" Here, a setting that is left empty stays as it is; {DEFAULT} sets its default."
+        text += f" A setting that is left empty stays as it is. “{DEFAULT}” sets its default."
     names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
 

@@ -75,8 +75,7 @@ class ShowGroupArgs(OperationArgs[GroupDetails], frozen=True):
 
 @declares("group.set", right=WRITE)
 class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
-    """Change the settings of a group. An empty value is the default. Sandboxes that are awake take it up when they
-    start anew."""
+    """Change the settings of a group. Sandboxes that are awake take it up when they start anew."""
 
     folder: Folder
     values: Annotated[GroupChange, argument("The settings that change.", metavar="KEY=VALUE…")]
