@@ -805,3 +805,19 @@ def test_a_pinned_rule_is_added_listed_and_removed(run: Run, db: Db) -> None:
     assert "Never merge." in listed.out and "operator" in listed.out
     assert removed.code == 0 and "`gatepost rule add FOLDER TEXT`" in run("rule", "list").out
     assert run("rule", "rm", "home", str(number)).code == 1
+
+
+class Parcel(Struct, frozen=True, kw_only=True):
+    words: Annotated[str, shown("Words")]
+    id: Annotated[str, shown("Id", ShownAs.ID)]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_fits_its_terminal_and_an_id_is_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    output.print_records(Parcel, [Parcel(words="long " * 60, id="p-" + "7" * 40)])
+    lines = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out).splitlines()
+    assert all(len(line) <= columns for line in lines) and "p-" + "7" * 40 in lines[1]

@@ -18,7 +18,7 @@ from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_vie
 from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
 
-WIDTH = 100
+WIDTH, NARROWEST = 100, 60
 LEAST = 8  # what is left of a column
 _COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
 
@@ -75,17 +75,23 @@ def _json_default(value: Any) -> Any:
 
 
 def print_table(
-    head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str = "nothing", gives: Sequence[str] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    empty: str = "nothing",
+    gives: Sequence[str] = (),
+    keeps: Sequence[str] = (),
 ) -> None:
-    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest. A head of
-    nothing is no line."""
+    """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest, and never
+    those that `keeps` names. A head of nothing is no line."""
     if not rows:
         print_line(empty)
         return
     cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     if (most := get_line_width()) is not None:
-        _shrink(widths, most - 2 * (len(head) - 1), [head.index(name) for name in gives])
+        first, kept = [head.index(name) for name in gives], [head.index(name) for name in keeps]
+        _shrink(widths, most - 2 * (len(head) - 1), first, kept)
     for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         print_line(colored(line, "dim") if number == 0 else line)
@@ -107,7 +113,8 @@ def print_records(
     views = {name: view for name, view in list_views(record).items() if not view.details and name not in without}
     rows = [[_show(name, view, each, own, zone) for name, view in views.items()] for each in found]
     heads = [_make_head(name, view, None if name in own else zone) for name, view in views.items()]
-    print_table(heads, rows, empty=empty, gives=gives)
+    ids = [head for head, view in zip(heads, views.values(), strict=True) if view.kind is ShownAs.ID]
+    print_table(heads, rows, empty=empty, gives=gives, keeps=ids)
 
 
 def _make_head(name: str, view: FieldView, zone: Zone | None) -> str:
@@ -161,7 +168,7 @@ def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone
 
 def get_line_width() -> int | None:
     """How long a line may be; None: whoever reads it is no terminal, and gets all of it."""
-    return max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else None
+    return max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else None
 
 
 def fit_line(text: str, less: int = 0) -> str:
@@ -170,12 +177,15 @@ def fit_line(text: str, less: int = 0) -> str:
     return text if most is None else cut(text, most - less)
 
 
-def _shrink(widths: list[int], room: int, first: Sequence[int]) -> None:
-    """Take from those columns, then from the widest, until the line fits."""
+def _shrink(widths: list[int], room: int, first: Sequence[int], kept: Sequence[int]) -> None:
+    """Take from those columns, then from the widest of the others, until the line fits."""
     for at in first:
         widths[at] = max(min(widths[at], LEAST), widths[at] - max(sum(widths) - room, 0))
-    while sum(widths) > room and max(widths) > LEAST:
-        widths[widths.index(max(widths))] -= 1
+    others = [at for at in range(len(widths)) if at not in kept]
+    while sum(widths) > room and (widest := max(others, key=widths.__getitem__, default=None)) is not None:
+        if widths[widest] <= LEAST:
+            return
+        widths[widest] -= 1
 
 
 def _cell(value: object) -> str:

@@ -102,7 +102,7 @@ def _parse(kind: Any, name: str, text: str) -> Any:
         return text == YES
     if kind is int:
         if text and not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
-            raise Invalid(name, f"{text[:LONGEST_SHOWN]!r} is no whole number; leave it empty for the default")
+            raise Invalid(name, f"{text[:LONGEST_SHOWN]!r} is no whole number of 0 or more")
         return int(text) if text else None
     if get_origin(kind) in (tuple, list):
         return [each for each in map(str.strip, text.split(",")) if each]

@@ -381,3 +381,14 @@ def test_a_ghost_is_refused_when_written() -> None:
         routing.check_target("acme/ops", FOLDERS)
     with pytest.raises(Invalid, match="no group 'ghost'"):
         routing.check_target("ghost/{sender}", FOLDERS)
+
+
+@pytest.mark.parametrize("match", ["verb=mentoin", "verb!=mentoin", "verb=mention|liek", 'verb="Mention"'])
+def test_an_act_that_nobody_knows_is_refused_with_those_that_there_are(match: str) -> None:
+    with pytest.raises(Invalid, match=r"nobody can .*there are message, mention"):
+        routing.check_syntax(match, "acme", "per-thread")
+
+
+@pytest.mark.parametrize("match", ["verb=mention|reply", "verb!=untrusted", "verb=m*", "verb="])
+def test_an_act_that_is_known_a_pattern_or_none_is_taken(match: str) -> None:
+    routing.check_syntax(match, "acme", "per-thread")

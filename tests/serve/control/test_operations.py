@@ -130,6 +130,11 @@ async def test_a_group_is_changed_by_key_and_value(desk: Desk) -> None:
     assert (changed["window_messages"], changed["options"]) == (None, {"temperature": 0.5})
 
 
+async def test_a_group_without_a_name_is_called_like_its_folder(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme/eng", name="Engineers")
+    assert (await desk.do("group.set", folder="acme/eng", values={"name": " "}))["name"] == "eng"
+
+
 async def test_a_group_is_sealed_until_somebody_opens_it(desk: Desk) -> None:
     await desk.do("group.add", folder="acme/eng")
     assert not (await desk.do("group.show", folder="acme/eng"))["open"]

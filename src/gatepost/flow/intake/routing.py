@@ -26,6 +26,8 @@ from msgspec import Struct, field
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
+from gatepost.core.globs import SIGNS
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.flow.intake.patterns import (
     UNLIMITED,
@@ -37,7 +39,7 @@ from gatepost.flow.intake.patterns import (
     split_alternatives,
 )
 from gatepost.messages.address import Address, safe_segment
-from gatepost.messages.inbound import SUBJECT_VERBS
+from gatepost.messages.inbound import SUBJECT_VERBS, Verb
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.sessions import MODES, SessionMode
 
@@ -57,6 +59,7 @@ LONGEST_TOPIC = 128
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _EXPRESSION = re.compile(r"text!?=/.*/", re.DOTALL)
 _ADDRESS = re.compile(r"[a-z][a-z0-9_-]*:")
+_VERBS = tuple(each.value for each in Verb)
 _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _SENDER = "{sender}"
@@ -330,6 +333,7 @@ def check_syntax(match: str, target: str, mode: str) -> None:
     """Refuse a route that is malformed. It takes time by what is written there: never to be done in a transaction."""
     for token in parse_match(match):
         _check_room(token)
+        _check_verb(token)
     if mode not in MODES:
         raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
     parse_target(target)
@@ -341,6 +345,14 @@ def _check_room(token: MatchCondition) -> None:
     if token.key == "room" and any(map(_ADDRESS.match, split_alternatives(value))):
         sign = "!=" if token.negated else "="
         raise Invalid("match", f"{token.written!r}: a room has no platform before it; write chat_jid{sign}{value}")
+
+
+def _check_verb(token: MatchCondition) -> None:
+    """Refuse an act that nobody knows: such a condition holds for nothing, or for everything."""
+    for value in split_alternatives(token.written.replace('"', "").partition("=")[2]) if token.key == "verb" else ():
+        if value and not any(sign in value for sign in SIGNS) and value not in _VERBS:
+            near = did_you_mean(value, _VERBS)
+            raise Invalid("match", f"{token.written!r}: nobody can {value!r}; there are {', '.join(_VERBS)}{near}")
 
 
 def check_route(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:

@@ -8,6 +8,7 @@ in its own transaction. A caller other than the operator needs an ACL row for th
 import asyncio
 import inspect
 import math
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,7 +141,7 @@ class Operation(Struct, frozen=True):
         try:
             args: OperationArgs[Any] = msgspec.convert(given, self.args)
         except msgspec.ValidationError as error:
-            raise Invalid(self.info.name, str(error)) from None
+            raise _make_invalid(self.info.name, str(error)) from None
         return args
 
     async def __call__(self, deps: OperationDeps, given: dict[str, Any]) -> Any:
@@ -210,6 +211,16 @@ def _is_long(answer: Any) -> bool:
     elif isinstance(answer, dict):
         parts = list(answer.values())
     return any(isinstance(each, list | tuple) and len(each) > SHORT_LIST for each in parts)
+
+
+_TOO_LONG = re.compile(r"Expected `(?:str|array|object)` of length <= (\d+) - at `\$\.(.+)`")
+
+
+def _make_invalid(operation: str, why: str) -> Invalid:
+    """Return the error of arguments that do not fit their declaration, in words for people."""
+    if found := _TOO_LONG.fullmatch(why):
+        return Invalid(found[2], f"is longer than {int(found[1]):,}, which is the most")
+    return Invalid(operation, why)
 
 
 def _is_writable(value: Any) -> bool:

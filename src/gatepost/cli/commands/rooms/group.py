@@ -12,6 +12,7 @@ from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.core.record_changes import NO, YES
 from gatepost.core.records import asdict, replace
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
@@ -80,6 +81,8 @@ def _show_effective(home: Home) -> dict[str, output.Show]:
 def _effective_value(group: Group, key: str, defaults: dict[str, str]) -> str:
     """Return what holds for a group: its own value, or the gateway's with a word that it is that."""
     own = getattr(group, key)
+    if isinstance(own, bool):
+        return YES if own else NO
     return str(own) if own not in ("", None) else f"{defaults[key]} (default)" if key in defaults else "-"
 
 

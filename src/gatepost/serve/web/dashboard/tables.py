@@ -61,9 +61,9 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _list_fields(value, f"{above}{name}.")
-        elif value not in (None, ""):
+        elif value is not None:
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
+            yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said or '(empty)'}"
 
 
 def _show_text(value: Any) -> Cell:

@@ -124,6 +124,8 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     if not given:
         raise Invalid("values", f"name no setting; there are: {', '.join(GroupSettings.__struct_fields__)}")
     values = {name: CHECKS[name](deps, value) if name in CHECKS else value for name, value in given.items()}
+    if values.get("name") == "":
+        values["name"] = args.folder.rpartition("/")[2]
     if values.get("open") and "/" not in args.folder:
         raise Invalid("open", f"{args.folder} is a world, and worlds have no siblings; open a group below it")
     before = await deps.store.read(groups.get, args.folder)
@@ -213,7 +215,7 @@ def _check_option(name: str, value: Any) -> Any:
 
 # Settings whose values are judged by more than their type.
 CHECKS: dict[str, Callable[[OperationDeps, Any], Any]] = {
-    "name": lambda deps, value: clean(value),
+    "name": lambda deps, value: clean(value).strip(),
     "model": lambda deps, value: clean(value),
     "provider": lambda deps, value: check_provider(deps.home, value),
     "sandbox": _check_sandbox,

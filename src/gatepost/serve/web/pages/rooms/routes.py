@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from gatepost.core.errors import Invalid
+from gatepost.core.records import replace
 from gatepost.serve.control.arguments.rooms.routes import (
     ListRoutesArgs,
     RouteListItem,
@@ -43,15 +45,22 @@ VERBS = ("message", "mention", "reply", "like")
 async def show_routes(request: PageRequest) -> PageView:
     found = await request.ask(ListRoutesArgs())
     given = {name: request.query[name] for name in TESTED_BY if request.query.get(name)}
-    tested = await request.ask(msgspec.convert(given, RouteTestArgs)) if given.get("address") else None
+    try:
+        tested = await request.ask(msgspec.convert(given, RouteTestArgs)) if given.get("address") else None
+    except Invalid as error:
+        view = make_routes_view(found, given, None)
+        return replace(view, blocks=[*view.blocks, Note(text=f"This cannot be tested: {error}.", tone=Tone.BAD)])
     return make_routes_view(found, given, tested)
 
 
 def make_routes_view(
     found: Sequence[RouteListItem], given: Mapping[str, str], tested: RouteTestResult | None
 ) -> PageView:
+    order = [each.id for each in found]
+    places = {route_id: at for at, route_id in enumerate(order)}
+
     def list_row_actions(route: RouteListItem) -> tuple[Action, ...]:
-        return list_actions(route, [each.id for each in found])
+        return list_actions(places[route.id], order)
 
     table = make_table(
         found, ROUTE, EMPTY, actions=list_row_actions, key=lambda route: str(route.id), moves="route.move"
@@ -63,13 +72,12 @@ def make_routes_view(
     )
 
 
-def list_actions(route: RouteListItem, order: Sequence[int]) -> tuple[Action, ...]:
-    """A row is also dragged; by keyboard it goes up and down."""
-    at = order.index(route.id)
-    after = [*order[at + 2 :], 0][0]
-    up = Action(label="Up", operation="route.move", args={"id": route.id, "before": order[at - 1]})
-    down = Action(label="Down", operation="route.move", args={"id": route.id, "before": after})
-    remove = Action(label="Remove", operation="route.rm", args={"id": route.id}, asks=True, tone=Tone.BAD)
+def list_actions(at: int, order: Sequence[int]) -> tuple[Action, ...]:
+    """For the row at a place of the order. It is also dragged; by keyboard it goes up and down."""
+    after = order[at + 2] if at + 2 < len(order) else 0
+    up = Action(label="Up", operation="route.move", args={"id": order[at], "before": order[at - 1]})
+    down = Action(label="Down", operation="route.move", args={"id": order[at], "before": after})
+    remove = Action(label="Remove", operation="route.rm", args={"id": order[at]}, asks=True, tone=Tone.BAD)
     return (*((up,) if at else ()), *((down,) if at + 1 < len(order) else ()), remove)
 
 
