@@ -1,8 +1,10 @@
 """Microsoft Teams through its emulator: proved activities, posts as threads, cards."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -14,14 +16,18 @@ from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, HookRe
 from gatepost.channels.kit.hooks import parse_object
 from gatepost.channels.teams import proof, wire
 from gatepost.channels.teams.adapter import TeamsBot
+from gatepost.channels.teams.session import TeamsSession
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
-from gatepost.core.json_web_tokens import NotProven, read_keys
+from gatepost.core.json_web_tokens import NotProven, TokenHeader, read_keys
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.slash_commands import parse_command
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Verb
 from gatepost.messages.outbound import Op, Outbound
+from gatepost_testing.clock import FixedClock
 from gatepost_testing.platforms.base import PlatformFault
 from gatepost_testing.platforms.teams import APP_ID, KEY_ID, NAME, TENANT, TeamsPlatform, make_key
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
@@ -357,3 +363,40 @@ async def test_a_conversation_in_which_something_else_is_under_way_is_tried_agai
         platform.contended.clear()
         await channel.send(room, Outbound(key="k", text="hello"))
     assert not refused.value.uncertain and platform.texts("team") == ["hello"]
+
+
+async def test_strangers_who_name_made_up_keys_cause_few_requests_also_while_the_keys_cannot_be_read() -> None:
+    session = TeamsSession(SimpleNamespace(config=Config(), clock=SystemClock()))  # type: ignore[arg-type]
+    tries = 0
+
+    async def fail() -> list[Any]:
+        nonlocal tries
+        tries += 1
+        raise Unavailable("the Bot Framework", "away")
+
+    session._read_keys = fail  # type: ignore[method-assign]
+    for number in range(5):
+        with pytest.raises((Unavailable, NotProven)):
+            await session._get_keys(TokenHeader("RS256", f"made-up-{number}"))
+            raise NotProven("no keys")
+    assert tries == 1
+
+
+async def test_a_made_up_key_does_not_hold_up_a_token_whose_key_is_known() -> None:
+    clock = FixedClock()
+    session = TeamsSession(SimpleNamespace(config=Config(), clock=clock))  # type: ignore[arg-type]
+    session._keys = [{"kty": "RSA", "kid": "real"}]
+    session._keys_at = clock.monotonic() - 10 * 60 * 1_000_000
+
+    async def hang() -> list[Any]:
+        await asyncio.Event().wait()
+        return []
+
+    session._read_keys = hang  # type: ignore[method-assign]
+    stranger = asyncio.create_task(session._get_keys(TokenHeader("RS256", "made-up")))
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(1):
+            assert await session._get_keys(TokenHeader("RS256", "real")) == session._keys
+    finally:
+        stranger.cancel()

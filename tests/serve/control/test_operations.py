@@ -522,3 +522,10 @@ async def test_a_long_list_becomes_json_beside_the_event_loop_also_inside_a_reco
     monkeypatch.setattr(contract, "to_json", lambda answer: threads.append(threading.get_ident()))
     await make_json(kind(["x"] * count))
     assert [each == threading.get_ident() for each in threads] == [here]
+
+
+@pytest.mark.parametrize("setting", ["name", "model"])
+async def test_a_text_of_a_group_that_is_far_too_long_is_refused(desk: Desk, setting: str) -> None:
+    """Everybody reads it with each list of groups, and the audit log has it for good."""
+    with pytest.raises(Invalid, match=setting):
+        await desk.do("group.set", folder="home", values={setting: "x" * 3_000_000})

@@ -1,5 +1,6 @@
 """What the commands that only read tell, the API tells as well: the ledger, the audit log, policy and retention."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry, load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.operations.people.policy import load_tools
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.rights import audit
+from gatepost.store.rights import acl, audit
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import Tool
 from gatepost_testing.arrivals import add_arrival
@@ -123,3 +125,20 @@ async def test_what_is_kept_is_shown_by_the_settings_in_force(deps: OperationDep
     assert rows["steps"] == (30, 1) and rows["audit"][1] == 1
     assert [each["bytes"] for each in told["files"]] == [1000, 0]
     assert told["store"]["bytes"] > 0
+
+
+async def test_the_tools_of_a_group_with_many_rules_are_judged_beside_the_event_loop(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    def add(db: Db) -> None:
+        groups.add(db, "acme", "acme", "", 1)
+        for number in range(20_000):
+            acl.add_rule(db, "acme", f"tool{number}", "operator", 1)
+
+    await store.write(add)
+    load_areas("gatepost.serve.control.operations")
+    deps = OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), events=EventBus())
+    deps.extra["tools"] = load_tools(deps.home)
+    begun = time.thread_time()
+    await OPERATIONS["policy.tools"](deps, {"folder": "acme"})
+    assert time.thread_time() - begun < 0.05

@@ -168,3 +168,15 @@ def test_what_is_shown_of_the_window_is_the_setting(run: Run) -> None:
 
 def test_a_new_group_is_printed_with_the_command_that_brings_it_messages(run: Run) -> None:
     assert "`gatepost route add --match chat_jid=… --target acme/ops`" in run("group", "add", "acme/ops").out
+
+
+def test_the_limit_of_files_is_shown_as_the_settings_have_it(run: Run, home: Home) -> None:
+    with (home.path / "gatepost.toml").open("a") as settings:
+        settings.write("\n[sandbox]\nfiles = 5000\n")
+    assert f"{'limits.files':<24} 5000 (not its own)\n" in run("group", "show", "acme").out
+
+
+def test_the_name_of_an_option_is_no_line_of_its_own(run: Run) -> None:
+    assert run("group", "set", "acme", "options.x\nsandbox                  planted=1").code == 0
+    planted = [line for line in run("group", "show", "acme").out.splitlines() if "planted" in line]
+    assert [line.partition(" ")[0] for line in planted] != ["sandbox"]

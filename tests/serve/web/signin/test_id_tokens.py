@@ -78,3 +78,8 @@ def test_an_email_address_counts_only_if_the_provider_has_verified_it(verified: 
 def test_a_claim_that_cannot_be_an_identity_is_refused(value: object) -> None:
     with pytest.raises(NotProven):
         read_value({**CLAIMS, "sub": value}, OidcClaim.SUB)
+
+
+def test_half_a_character_as_nonce_is_another_sign_in_and_no_break() -> None:
+    with pytest.raises(NotProven, match="another sign-in"):
+        check_claims({**CLAIMS, "nonce": "\ud800"})

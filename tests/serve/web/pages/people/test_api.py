@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.core.registry import load_areas
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.declaration import list_fields
+from gatepost.serve.control.declaration import list_fields, list_inputs
 from gatepost.serve.web.pages.people.api import render_answer, render_default, render_example, render_kind
 
 load_areas("gatepost.serve.control.operations")
@@ -39,3 +39,8 @@ async def test_the_pages_and_the_document_are_there_for_who_is_signed_in(site: A
         assert document["openapi"] == "3.1.0" and "/v1/ops/task.add" in document["paths"]
     async with site.browser() as stranger:
         assert (await stranger.get("/openapi.json")).status_code == 401
+
+
+def test_a_setting_of_a_change_has_no_default() -> None:
+    inputs = {each.name: each for each in list_inputs(OPERATIONS["group.set"].args)}
+    assert {name: render_default(each) for name, each in inputs.items() if render_default(each)} == {}

@@ -1,5 +1,6 @@
 """The page of routes, as data, and how they are moved."""
 
+from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
@@ -10,6 +11,7 @@ from gatepost.core.records import extend
 from gatepost.serve.control.arguments.rooms.routes import RouteListItem, RouteTestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.rooms.routes import plan_move
+from gatepost.serve.web.dashboard.handlers import cut_tables
 from gatepost.serve.web.dashboard.view import Badge, Code, Facts, FormBlock, TableBlock, Tone
 from gatepost.serve.web.pages.rooms.routes import make_routes_view, show_test
 from gatepost.store.rooms.routes import Route
@@ -76,3 +78,20 @@ async def test_a_test_says_who_the_sender_is_and_what_becomes_of_the_message_in_
     assert "In conversation" not in tables
     [judged, *_] = tables["Judged one by one"].rows
     assert Badge("yes", Tone.GOOD) in judged.cells
+
+
+class CountedRoutes(list[RouteListItem]):
+    walks = 0
+
+    def __iter__(self) -> Iterator[RouteListItem]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_a_page_of_many_routes_does_not_walk_through_all_of_them_for_each_row() -> None:
+    """With 20,000 routes one page held the event loop for 0.2 s; a search or a file would take 20 s of a thread."""
+    found = CountedRoutes(extend(RouteListItem, route(n, n), fault="") for n in range(1, 1001))
+    view = make_routes_view(found, {}, None)
+    found.walks = 0
+    cut_tables(view, {})
+    assert found.walks <= 1
