@@ -16,6 +16,7 @@ from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_routes import RouteMaker
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.serve.control.answers import from_json, to_json
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import groups
 from gatepost.store.web import web_routes as rows
@@ -148,3 +149,13 @@ async def test_a_world_asks_for_its_own_names_and_takes_over_none(tmp_path: Path
         assert answer.failed and "may not" in answer.text
     made = read(await agent.call("set_web_host", hostname="new.example.com", folder="acme/eng"))
     assert made == {"hosts": {"acme.example.com": "acme", "new.example.com": "acme/eng"}}
+
+
+async def test_a_redirect_of_an_agent_never_breaks_the_operators_list(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    """It is kept encoded, so it is longer than it was written; commands read the list by the bounds of its fields."""
+    agent = await start(tmp_path, store)
+    target = f"/pub/acme/{'é' * 200}"
+    await agent.call("set_web_route", path="/pub/acme/a", access="redirect", redirect_to=target)  # or it is refused
+    from_json(list[rows.WebRoute], to_json(await store.read(rows.list_routes, "", 10)))
