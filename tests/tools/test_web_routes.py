@@ -151,9 +151,7 @@ async def test_a_world_asks_for_its_own_names_and_takes_over_none(tmp_path: Path
     assert made == {"hosts": {"acme.example.com": "acme", "new.example.com": "acme/eng"}}
 
 
-async def test_a_redirect_of_an_agent_never_breaks_the_operators_list(
-    tmp_path: Path, store: SqliteStore
-) -> None:
+async def test_a_redirect_of_an_agent_never_breaks_the_operators_list(tmp_path: Path, store: SqliteStore) -> None:
     """It is kept encoded, so it is longer than it was written; commands read the list by the bounds of its fields."""
     agent = await start(tmp_path, store)
     target = f"/pub/acme/{'é' * 200}"

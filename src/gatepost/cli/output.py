@@ -140,7 +140,7 @@ def print_details(
             print_line(f"{view.head or name:<{width}} ", join_lines(said).rstrip().replace("\n", f"\n{'':<{width}} "))
             continue
         for label, each in _list_lines(view.head or name, said):
-            print_line(f"{label:<{width}} {_cell(each)}")
+            print_line(f"{one_line(label):<{width}} {_cell(each)}")
 
 
 def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:

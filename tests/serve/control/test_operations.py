@@ -366,7 +366,7 @@ async def test_a_session_is_given_a_provider_and_a_model_and_they_are_taken_back
     [
         ({}, "--provider or --model"),
         ({"provider": "dmo"}, "there is no provider 'dmo'.*demo"),
-        ({"model": "x" * 201}, "length <= 200"),
+        ({"model": "x" * 201}, "is longer than 200"),
     ],
 )
 async def test_what_a_session_cannot_be_given_is_refused(desk: Desk, given: dict[str, str], why: str) -> None:

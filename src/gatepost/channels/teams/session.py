@@ -20,6 +20,7 @@ CONTENDED = 412
 UNKNOWN_APP = "unauthorized_client"
 SCOPE = "https://api.botframework.com/.default"
 KEYS_HELD, KEYS_LEAST = 24 * HOUR, 5 * MINUTE  # strangers may name any key, and cause no more requests than that
+FAILED = 10 * SECOND  # after a try that failed, nobody tries for so long
 EARLY_S = 300  # a token is renewed so long before its end
 SERVICES = "services"  # the name of a cursor
 MOST_SERVICES = 1000
@@ -39,6 +40,7 @@ class TeamsSession:
         self._token, self._token_ends = "", 0
         self._keys: list[Mapping[str, Any]] = []
         self._keys_at: int | None = None
+        self._failed_at: int | None = None
         self._reading_keys = asyncio.Lock()
         self._services: dict[str, str] = {}  # room -> service address, the newest last
         self._saved_services = ""  # that they were read from
@@ -62,13 +64,26 @@ class TeamsSession:
             raise NotProven("its service address is not among channels.teams.service_urls")
 
     async def _get_keys(self, wanted: TokenHeader) -> list[Mapping[str, Any]]:
+        if self._keys_age < KEYS_HELD and find_key(self._keys, wanted) is not None:
+            return self._keys  # a stranger's key, which is being looked for, holds up nobody
         async with self._reading_keys:
+            if self._keys_age < (KEYS_HELD if find_key(self._keys, wanted) else KEYS_LEAST):
+                return self._keys
             now = self._deps.clock.monotonic()
-            age = now - self._keys_at if self._keys_at is not None else KEYS_HELD
-            if age >= KEYS_HELD or (find_key(self._keys, wanted) is None and age >= KEYS_LEAST):
+            if self._failed_at is not None and now - self._failed_at < FAILED:
+                raise Unavailable("the Bot Framework", "its keys could not be read a moment ago")
+            try:
                 self._keys = await self._read_keys()
-                self._keys_at = now
+            except Unavailable:
+                self._failed_at = now
+                raise
+            self._keys_at = now
         return self._keys
+
+    @property
+    def _keys_age(self) -> int:
+        """In microseconds; those that were never read are too old."""
+        return KEYS_HELD if self._keys_at is None else self._deps.clock.monotonic() - self._keys_at
 
     async def _read_keys(self) -> list[Mapping[str, Any]]:
         url = self._config[OPENID_URL]

@@ -349,8 +349,9 @@ def _check_room(token: MatchCondition) -> None:
 
 def _check_verb(token: MatchCondition) -> None:
     """Refuse an act that nobody knows: such a condition holds for nothing, or for everything."""
-    for value in split_alternatives(token.written.replace('"', "").partition("=")[2]) if token.key == "verb" else ():
-        if value and not any(sign in value for sign in SIGNS) and value not in _VERBS:
+    written = token.written.replace('"', "").partition("=")[2]
+    for value in split_alternatives(written) if written and token.key == "verb" else ():
+        if not any(sign in value for sign in SIGNS) and value not in _VERBS:
             near = did_you_mean(value, _VERBS)
             raise Invalid("match", f"{token.written!r}: nobody can {value!r}; there are {', '.join(_VERBS)}{near}")
 

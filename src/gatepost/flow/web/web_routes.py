@@ -25,6 +25,7 @@ from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 LONGEST_KEPT = 400  # characters of a path that has a row
+LONGEST_URL = 1000  # the same of where a redirect leads, as it is written in an address
 SEES = "op:groups.read"  # who has it sees a group's pages without being in the group
 _STRICTNESS = {WebAccess.PUBLIC: 0, WebAccess.REDIRECT: 0, WebAccess.AUTH: 1, WebAccess.DENY: 2}
 
@@ -162,7 +163,10 @@ def _check_target(db: Db, path: SitePath, folder: str, new: NewWebRoute) -> str:
         raise Invalid("redirect_to", f"{target.text[:80]!r} is not among the pages of {folder}")
     if target.is_below(path):
         raise Invalid("redirect_to", f"{target.text[:80]!r} lies below {path.text[:80]!r}, so it leads to itself")
-    return render_url(target.kind, *target.segments, slash=target.slash)
+    found = render_url(target.kind, *target.segments, slash=target.slash)
+    if len(found) > LONGEST_URL:
+        raise Invalid("redirect_to", f"is longer than {LONGEST_URL} characters as an address, which is the most")
+    return found
 
 
 def remove_route(db: Db, text: str, maker: RouteMaker) -> WebRoute:

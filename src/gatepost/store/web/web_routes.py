@@ -48,7 +48,6 @@ class WebRouteFields(WebRouteKey, frozen=True, kw_only=True):
         str,
         shown("Leads to", ShownAs.CODE, head="leads to"),
         option("With redirect: where to.", examples=("/pub/acme/eng/new/",)),
-        Meta(max_length=1000),
     ] = ""
 
 

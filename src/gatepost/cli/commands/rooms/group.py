@@ -159,6 +159,7 @@ def _limits(home: Home, folder: str) -> dict[str, str]:
     from gatepost.flow.sessions.sandbox.group_limits import (
         CPU_PERCENT,
         DISK_MB,
+        FILES,
         MAY_EXCEED,
         MEMORY_MB,
         PROCESSES,
@@ -169,7 +170,7 @@ def _limits(home: Home, folder: str) -> dict[str, str]:
     group = read_store(home, groups.get, folder)
     if group is None:
         return {}
-    config = settings.load_declared(home.path, MEMORY_MB, CPU_PERCENT, PROCESSES, TURN_S, DISK_MB, MAY_EXCEED)
+    config = settings.load_declared(home.path, MEMORY_MB, CPU_PERCENT, PROCESSES, TURN_S, DISK_MB, FILES, MAY_EXCEED)
     found = asdict(limits_of(config, group, read_store(home, groups.list_ancestors, folder)))
     return {name: f"{value:g}" if value else "none" for name, value in found.items()}
 
@@ -203,7 +204,7 @@ def _render_mount(home: Home, wish: str) -> str:
 @from_operation(SetGroupArgs)
 def set_values(run: CommandRun, changed: SetGroupResult) -> None:
     for key, value in _list_changed(run.home, changed, run.args["values"]):
-        output.print_line(f"group {changed.folder}: {key} is now {one_line(value)}")
+        output.print_line(f"group {changed.folder}: {one_line(key)} is now {one_line(value)}")
     for note in changed.notes:
         output.print_line(f"group {changed.folder}: {one_line(note)}")
 

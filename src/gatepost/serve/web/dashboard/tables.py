@@ -61,7 +61,7 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _list_fields(value, f"{above}{name}.")
-        elif value is not None:
+        elif value is not None and (value != "" or above):  # within a change, what is empty was set so
             said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said or '(empty)'}"
 

@@ -54,7 +54,7 @@ def check_sign_in(claims: Mapping[str, Any], expected: TokenExpectation, now_s: 
     if read_time(claims, "iat") - SKEW_S > now_s:
         raise NotProven(FUTURE)
     nonce = claims.get("nonce")
-    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), expected.nonce.encode()):
+    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(errors="replace"), expected.nonce.encode()):
         raise NotProven("it is for another sign-in")
 
 

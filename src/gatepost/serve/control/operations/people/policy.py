@@ -1,5 +1,7 @@
 """Policy: why a group's agent may call a tool, or not."""
 
+import asyncio
+
 from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
@@ -24,6 +26,10 @@ from gatepost.tools.contract import TOOLS, Tool
 async def list_tools(deps: OperationDeps, args: ListToolsArgs) -> list[VisibleTool]:
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
     policy = await deps.store.read(load_group_policy, deps.config, args.folder)
+    return await asyncio.to_thread(_list_visible, tools, policy)  # a group may have very many rules
+
+
+def _list_visible(tools: Registry[Tool], policy: GroupPolicy) -> list[VisibleTool]:
     return [
         VisibleTool(
             name=each.name,
@@ -39,7 +45,8 @@ async def list_tools(deps: OperationDeps, args: ListToolsArgs) -> list[VisibleTo
 @operation
 async def explain(deps: OperationDeps, args: ExplainCallArgs) -> CallExplanation:
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
-    return explain_call(tools, await deps.store.read(load_group_policy, deps.config, args.folder), args)
+    policy = await deps.store.read(load_group_policy, deps.config, args.folder)
+    return await asyncio.to_thread(explain_call, tools, policy, args)
 
 
 def load_tools(home: Home) -> Registry[Tool]:

@@ -52,6 +52,7 @@ from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions, turns, worktrees
 from gatepost.store.sessions.groups import Group, GroupSettings
 
+LONGEST_TEXT = 200  # of a name, and of a model's
 _LATER = "(a file added since the start is seen after a restart)"
 
 
@@ -189,6 +190,13 @@ def _check_limits(deps: OperationDeps, limits: dict[str, int | None]) -> dict[st
     return limits
 
 
+def _check_text(name: str, text: str) -> str:
+    """Each is read with every message of the group."""
+    if len(text) > LONGEST_TEXT:
+        raise Invalid(name, f"is longer than {LONGEST_TEXT} characters, which is the most")
+    return clean(text).strip()
+
+
 def _check_sandbox(deps: OperationDeps, name: str) -> str:
     if name and name not in SANDBOXES:
         near = did_you_mean(name, SANDBOXES)
@@ -215,8 +223,8 @@ def _check_option(name: str, value: Any) -> Any:
 
 # Settings whose values are judged by more than their type.
 CHECKS: dict[str, Callable[[OperationDeps, Any], Any]] = {
-    "name": lambda deps, value: clean(value).strip(),
-    "model": lambda deps, value: clean(value),
+    "name": lambda deps, value: _check_text("name", value),
+    "model": lambda deps, value: _check_text("model", value),
     "provider": lambda deps, value: check_provider(deps.home, value),
     "sandbox": _check_sandbox,
     "limits": _check_limits,

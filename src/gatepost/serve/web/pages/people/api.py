@@ -4,6 +4,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from msgspec import UNSET
+
 from gatepost.core.registry import Registry
 from gatepost.serve.control.arguments.people.api_tokens import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
@@ -50,7 +52,7 @@ def render_kind(field: ArgumentField) -> str:
 
 def render_default(field: ArgumentField) -> str:
     """Render the default as JSON; '' if it is empty."""
-    return "" if field.default in (None, "", (), [], {}, False) else json.dumps(field.default, default=str)
+    return "" if field.default in (None, "", (), [], {}, False, UNSET) else json.dumps(field.default, default=str)
 
 
 def _show_default(field: ArgumentField) -> Cell:
