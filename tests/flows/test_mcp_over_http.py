@@ -88,7 +88,7 @@ def test_paseo_15_agents_reach_their_own_server_although_a_token_is_set(tmp_path
     with DaemonProcess(home.path, **settings) as daemon:
         assert (home.path / "control.token").exists()
         answer = daemon.gatepost("chat", "-m", "hello", "--wait").stdout
-    assert 'I found: {"routes":[{"id":1,' in answer
+    assert 'I found: {"routes":[{"match":"","target":"home"' in answer
 
 
 def test_what_an_operator_does_is_audited_as_the_groups(daemon: DaemonProcess) -> None:
