@@ -31,6 +31,7 @@ from gatepost_testing.clock import FixedClock
 from gatepost_testing.platforms.base import PlatformFault
 from gatepost_testing.platforms.teams import APP_ID, KEY_ID, NAME, TENANT, TeamsPlatform, make_key
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S
 
 CARD = Card(
     title="May *it*?",
@@ -396,7 +397,7 @@ async def test_a_made_up_key_does_not_hold_up_a_token_whose_key_is_known() -> No
     stranger = asyncio.create_task(session._get_keys(TokenHeader("RS256", "made-up")))
     await asyncio.sleep(0)
     try:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE_S):
             assert await session._get_keys(TokenHeader("RS256", "real")) == session._keys
     finally:
         stranger.cancel()
