@@ -98,6 +98,7 @@ async def until_given(gateway: Gateway, message: int) -> inbox.InboxEntry:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: apt install curl")
 async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_path: Path, channel: FakeChannel) -> None:
     look = {"call": "Bash", "with": {"command": "curl -sSi https://example.com; curl -sS http://example.com"}}

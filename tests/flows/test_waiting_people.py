@@ -52,6 +52,7 @@ async def test_who_waits_while_the_gateway_is_away_is_told_once_that_it_goes_on(
     assert channel.texts() == ["one", *told, "done"]
 
 
+@pytest.mark.slow
 async def test_who_waits_for_a_place_sees_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_supervisor, "NO_PLACE_S", 0.0)
     channel = FakeChannel()
