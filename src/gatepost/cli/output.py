@@ -144,7 +144,7 @@ def print_details(
 
 
 def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
-    """Of a table or list, a line for each entry."""
+    """Return the lines of a value: one for each entry of a table or list."""
     if isinstance(said, Mapping):
         return [(f"{label}.{name}", each) for name, each in said.items()]
     return [(label, each) for each in said] if isinstance(said, list | tuple) else [(label, said)]

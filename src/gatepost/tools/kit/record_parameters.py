@@ -1,7 +1,7 @@
 """Tools whose parameters are fields of a record: a further field of the record is a further parameter."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
@@ -40,14 +40,18 @@ def with_fields_of(
             kind = kind | None if changes else kind
             return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
-        signature = inspect.signature(fn, eval_str=True)
-        call, _, *rest = signature.parameters.values()
-        parameters = [call, *(make_parameter(name, field) for name, field in fields.items()), *rest]
-        run.__name__, run.__doc__, run.__module__ = fn.__name__, fn.__doc__, fn.__module__
-        run.__dict__["__signature__"] = signature.replace(parameters=parameters)
-        return run
+        return with_parameters(fn, run, [make_parameter(name, field) for name, field in fields.items()])
 
     return decorate
+
+
+def with_parameters(fn: Function, run: Function, made: Sequence[inspect.Parameter]) -> Function:
+    """Return `run` as a tool that is named and described like `fn`. Its second parameter gives way to those made."""
+    signature = inspect.signature(fn, eval_str=True)
+    call, _, *rest = signature.parameters.values()
+    run.__name__, run.__doc__, run.__module__ = fn.__name__, fn.__doc__, fn.__module__
+    run.__dict__["__signature__"] = signature.replace(parameters=[call, *made, *rest])
+    return run
 
 
 def _get_spec(field: structs.FieldInfo) -> ArgumentSpec:
