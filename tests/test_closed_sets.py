@@ -110,7 +110,7 @@ OPEN_FIELDS = {
         ),
         "plug-ins: whoever adds a channel adds a kind",
     ),
-    "flow/sessions/sandbox/isolation_report.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
+    "flow/reports.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
     "gate/call_audit.py AuditedCall.verdict": "the audit log's own words",
     "gate/call_audit.py _RepeatKey.verdict": "the audit log's own words",
     "store/rights/audit.py AuditRecord.verdict": "the audit log's own words",

@@ -20,12 +20,12 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
-from gatepost.flow.groups.group_files import check_path
+from gatepost.flow.group_files import check_path
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.schedule.spoken_times import parse_spoken_time
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
-from gatepost.flow.web.web_paths import parse_hostname, parse_site_path
+from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps

@@ -24,10 +24,8 @@ from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.process.watchdog import EVERY_S, Watchdog
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import key_origins
-from gatepost.flow.agent_assembly import make_egress, make_sessions, make_tools
-from gatepost.flow.channel_assembly import make_channels
+from gatepost.flow.assembly import FlowDeps, make_channels, make_egress, make_loops, make_sessions, make_tools
 from gatepost.flow.channel_specs import find_kinds, load_set_kinds
-from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
@@ -40,18 +38,16 @@ from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
-from gatepost.flow.groups.groups import ensure_defaults
+from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
-from gatepost.flow.loop_assembly import make_loops
-from gatepost.flow.overview.facts import AwakeSandbox
+from gatepost.flow.overview import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE
-from gatepost.flow.upkeep.store_life import StoreLife
-from gatepost.flow.upkeep.store_watch import StoreWatch
+from gatepost.flow.store_watch import StoreLife, StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch

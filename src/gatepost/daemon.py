@@ -25,7 +25,7 @@ from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
-from gatepost.flow.upkeep.start_check import check_config
+from gatepost.flow.start_check import check_config
 from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.flow.notices import INTERRUPTED
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.inside import providers
 from gatepost.store.messages import inbox
 from gatepost.store.money import costs, reservations

@@ -14,7 +14,7 @@ from gatepost.egress import speech
 from gatepost.egress.prices import find_price
 from gatepost.egress.speech import Utterance
 from gatepost.egress.upstream import Bill, VendorBaseUrl
-from gatepost.flow.upkeep.start_check import check_addresses
+from gatepost.flow.start_check import check_addresses
 
 SAID = Utterance("good morning", "alloy", "tts-1")
 SOUND = b"OggS" + bytes(100)

@@ -1,14 +1,23 @@
-"""The health of a channel: decisions on values, and the states that evidence leads to."""
+"""The health of a channel: decisions on values, the states that evidence leads to, and the remedies of an end."""
 
 import asyncio
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, ChannelState, EndReason, Receive
+from gatepost.channels.contract import CHANNELS, ChannelEnded, ChannelState, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
+from gatepost.core import registry
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Unavailable
-from gatepost.flow.channel_health import ChannelHealth, ChannelReport, is_deaf, next_wait, render_trouble
+from gatepost.flow.channel_health import (
+    ChannelHealth,
+    ChannelReport,
+    is_deaf,
+    next_wait,
+    render_for_running,
+    render_trouble,
+    reword_for_new,
+)
 from gatepost.flow.channel_listener import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
@@ -132,3 +141,47 @@ async def test_a_channel_that_tries_to_connect_in_vain_says_so_at_once() -> None
     assert "connection refused" in health.report().error
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "given", "running", "new"),
+    [
+        (
+            EndReason.TOKEN,
+            "set a valid one with `gatepost channel set`",
+            "set a valid one with `gatepost channel set work --secret token`",
+            "add the channel again with a valid one",
+        ),
+        (
+            EndReason.TOKEN,
+            "copy it from Settings, and set it with `gatepost channel set`",
+            "copy it from Settings, and set it with `gatepost channel set work --secret token`",
+            "copy it from Settings, and add the channel again with it",
+        ),
+        (
+            EndReason.SETTING,
+            "set its host with `gatepost channel set`",
+            "set its host with `gatepost channel set work --set …`",
+            "add the channel again with its host",
+        ),
+        (
+            EndReason.SECOND_POLLER,
+            "stop it, then start this channel again",
+            "stop it, then `gatepost channel restart work`",
+            "stop it, then add the channel again",
+        ),
+        (EndReason.SECOND_POLLER, "stop it", "stop it, then `gatepost channel restart work`", "stop it"),
+        (EndReason.RIGHTS, "switch it on there", "switch it on there", "switch it on there"),
+    ],
+)
+def test_the_way_out_has_whole_commands(reason: EndReason, given: str, running: str, new: str) -> None:
+    registry.load_package("gatepost.channels")
+    error = ChannelEnded(reason, "it no longer accepts the token", given)
+    assert render_for_running(error, "work", CHANNELS["telegram"]) == running
+    assert str(reword_for_new(error)) == f"it does not accept the token; {new}"
+
+
+def test_of_several_secrets_none_is_named() -> None:
+    registry.load_package("gatepost.channels")
+    error = ChannelEnded(EndReason.TOKEN, "no", "set it with `gatepost channel set`")
+    assert render_for_running(error, "work", CHANNELS["slack"]) == "set it with `gatepost channel set work`"

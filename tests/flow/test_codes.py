@@ -10,7 +10,7 @@ from gatepost.core import ids
 from gatepost.flow import invitations, pairing
 from gatepost.flow.codes import INVITATION, PAIRING, mask_codes, may_hold_code
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation

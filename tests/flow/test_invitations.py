@@ -11,7 +11,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import invitations, onboarding
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake import routing
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant, JoinResult

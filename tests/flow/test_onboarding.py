@@ -8,7 +8,7 @@ from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import DAY
 from gatepost.flow import onboarding
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept

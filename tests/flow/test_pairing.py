@@ -7,7 +7,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import pairing
 from gatepost.flow.codes import PAIRING
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import OWNER, add_defaults
+from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.decide import decide

@@ -9,7 +9,7 @@ from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.settings import Config
 from gatepost.flow import pairing, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import OWNER, add_defaults
+from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept

@@ -11,7 +11,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.routing import parse_target
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups

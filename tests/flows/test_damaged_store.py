@@ -15,8 +15,8 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
+from gatepost.flow import store_watch
 from gatepost.flow.sessions.host import host_shortage
-from gatepost.flow.upkeep import store_watch
 from gatepost.store.engine.backup import copy_store
 from gatepost.store.engine.damage_check import check_tables
 from gatepost.store.engine.open_store import prepare_store

@@ -22,7 +22,7 @@ from .test_errands import CHAIN, list_all, write_chain
 from .test_kills import SETTINGS
 
 OWNER = "lossy:user/1"
-TOOLS, LOOP = "gatepost.tools.errands", "gatepost.flow.errands.errand_loop"
+TOOLS, LOOP = "gatepost.tools.errands", "gatepost.flow.errand_loop"
 DOWN = CHAIN[1:]
 
 
@@ -100,7 +100,7 @@ def test_a_question_that_goes_down_three_groups_is_answered_once_although_the_ga
         assert f"done by    acme in session {found[0].session_id}" in shown and "answer to  lossy:room/1" in shown
 
 
-CLOSING = "gatepost.flow.errands.sweep"
+CLOSING = "gatepost.flow.errand_loop"
 ENDS = [
     FaultPoint("gatepost.store.sessions.errands:close_idle_session", "before"),
     FaultPoint("gatepost.store.sessions.errands:close_idle_session", "after"),

@@ -11,9 +11,9 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
-from gatepost.flow.people.erasure_report import NOT_LOOKED
 from gatepost.flow.people.person_erasure import PersonErasure
-from gatepost.flow.upkeep.retention import SESSIONS
+from gatepost.flow.reports import NOT_LOOKED
+from gatepost.flow.retention import SESSIONS
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.gateways import gateways

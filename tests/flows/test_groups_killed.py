@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.flow.groups.groups import complete_folders, ensure_defaults, make_folder
+from gatepost.flow.groups import complete_folders, ensure_defaults, make_folder
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.engine.sqlite_store import SqliteStore

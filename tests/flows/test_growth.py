@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.flow.upkeep.retention import Retention
+from gatepost.flow.retention import Retention
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.schedule import retention

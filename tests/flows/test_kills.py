@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gatepost.flow.intake.commands.conversation import CLEARED
+from gatepost.flow.notices import INTERRUPTED
 from gatepost.flow.sessions.crash_recovery import MOST_RESTARTS
-from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.platform import Platform
 from gatepost_testing.provider import ScriptBuilder

@@ -10,8 +10,8 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.records import replace
+from gatepost.flow.notices import render_out_of_time
 from gatepost.flow.sessions.host.memory_pressure import HostMemory
-from gatepost.flow.sessions.notices import render_out_of_time
 from gatepost.store.messages import inbox
 from gatepost.store.money import ledger
 from gatepost.store.sessions import turns

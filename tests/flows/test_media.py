@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gatepost.flow.notices import INTERRUPTED
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment, AttachmentKind

@@ -11,8 +11,8 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.flow.panic_notice import NOTICE
-from gatepost.flow.sessions import notices
+from gatepost.flow import notices
+from gatepost.flow.notices import PANIC
 from gatepost.flow.sessions.trial import TrialRequest, run_trial
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.messages import inbox, message_steps
@@ -75,7 +75,7 @@ async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afte
     account = await gateway.store.read(ledger.check, gateway.clock.now())
 
     assert (on["changed"], on["ended"], on["reason"]) == (True, 1, "it writes to everybody")
-    assert channel.texts(ROOMS[0]) == ["so far", NOTICE] and channel.texts(ROOMS[1]) == [NOTICE]
+    assert channel.texts(ROOMS[0]) == ["so far", PANIC] and channel.texts(ROOMS[1]) == [PANIC]
     assert [receipt.state for receipt in kept] == ["queued"] * 4
     assert account.unaccounted == 0
     assert gateway.sessions.awake == []
@@ -159,7 +159,7 @@ async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_th
             await asyncio.sleep(0.05)
     await channel.wait_for(2)
     (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
-    assert channel.texts(ROOMS[0]) == ["so far", NOTICE] and entry.state == "cancelled"
+    assert channel.texts(ROOMS[0]) == ["so far", PANIC] and entry.state == "cancelled"
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
             await asyncio.sleep(0.05)
     await channel.wait_for(2)
     (entry,) = await gateway.store.read(inbox.list_for_message, running.message_id)
-    assert channel.texts(ROOMS[0]) == ["so far", NOTICE] and entry.state == "cancelled"
+    assert channel.texts(ROOMS[0]) == ["so far", PANIC] and entry.state == "cancelled"
     actions = [row[3] for row in await gateway.store.read(audit.list_latest, 20)]
     assert actions.count("panic.on") == 1
 

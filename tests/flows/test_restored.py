@@ -16,7 +16,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.flow.requests.choices import DROP, SEND, AnswerChoice
 from gatepost.flow.requests.decide import decide, follow_decision
-from gatepost.flow.upkeep.store_life import MARKER
+from gatepost.flow.store_watch import MARKER
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.store_checks import check_incarnation
 from gatepost.store.engine import database_lives

@@ -10,7 +10,7 @@ import pytest
 from tests.flows.test_permissions import BOSS, DIRECT, ROOM, settle_people, wait_for_card
 
 from gatepost.app import Gateway
-from gatepost.flow.sessions.notices import ASLEEP
+from gatepost.flow.notices import ASLEEP
 from gatepost.serve.control.arguments.agents.agents import AgentSpec
 from gatepost.store.money import ledger
 from gatepost.store.port import Db

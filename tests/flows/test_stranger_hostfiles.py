@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions import sessions

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions import notices, session_supervisor, turn_settlement
+from gatepost.flow import notices
+from gatepost.flow.sessions import session_supervisor, turn_settlement
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.provider import ScriptBuilder

@@ -10,7 +10,7 @@ from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow import grant_changes
-from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
 from gatepost.gate.caller import Caller
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox

@@ -17,7 +17,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.egress.model_proxy import ModelProxy
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox.sandbox_plan import make_sandbox_plan, prepare_folders
 from gatepost.inside import forwarder

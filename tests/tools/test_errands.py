@@ -8,8 +8,8 @@ import pytest
 
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
-from gatepost.flow.errands import start
-from gatepost.flow.errands.start import MOST_OPEN, MOST_OPEN_GROUP
+from gatepost.flow import errands as flow_errands
+from gatepost.flow.errands import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -305,7 +305,7 @@ async def test_a_turn_that_was_stopped_gives_nothing_out_any_more(tmp_path: Path
 async def test_an_agent_cannot_have_sandboxes_without_end_by_inventing_names(
     tmp_path: Path, tree: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(start, "MOST_NAMED", 2)
+    monkeypatch.setattr(flow_errands, "MOST_NAMED", 2)
     agent = await GateAgent.create(tmp_path, tree, "acme")
     for name in ("a", "b"):
         told(await agent.call("send_to_agent", group="acme/eng", text="look", session=name))

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
-from gatepost.flow.groups.groups import LARGEST_PROTOTYPE
+from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.flow.schedule.firing import has_way
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.tool_answers import ToolAnswer

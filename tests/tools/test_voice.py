@@ -19,7 +19,7 @@ from gatepost.core.settings import Config
 from gatepost.egress import speech
 from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.model_proxy import ModelProxy
-from gatepost.flow.budgets_and_secrets import StoreBudget
+from gatepost.flow.group_egress import StoreBudget
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.messages.outbound import Feature, Op

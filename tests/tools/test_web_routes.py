@@ -10,10 +10,9 @@ from gatepost.access.grants import parse
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import grant_changes
+from gatepost.flow import grant_changes, web_routes
 from gatepost.flow.requests.held_calls import HeldCalls
-from gatepost.flow.web import web_routes
-from gatepost.flow.web.web_routes import RouteMaker
+from gatepost.flow.web_routes import RouteMaker
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.serve.control.answers import from_json, to_json

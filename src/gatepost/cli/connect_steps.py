@@ -27,12 +27,12 @@ from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.groups import WORLD
+from gatepost.flow.reports import TrialOutcome
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER, load_effective_group
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
-from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.agents.connect import (

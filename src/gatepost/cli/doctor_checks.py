@@ -94,7 +94,7 @@ def drop_repeated(findings: list[Finding]) -> list[Finding]:
 
 def _check_start(home: Home, config: Config) -> None:
     """Raises what `gatepost up` would say of these settings."""
-    from gatepost.flow.upkeep.start_check import check_config  # heavy
+    from gatepost.flow.start_check import check_config  # heavy
 
     check_config(home, config)
 

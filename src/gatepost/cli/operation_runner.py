@@ -115,7 +115,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     one."""
     from gatepost.core.event_bus import EventBus
     from gatepost.flow.gateways.group_place import prepare_place
-    from gatepost.flow.groups.groups import ensure_defaults
+    from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store.engine.open_store import open_store
     from gatepost.store.engine.store_clock import get_clock
@@ -147,7 +147,7 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
     from gatepost.core import log
     from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.trial import run_trial
-    from gatepost.flow.upkeep.start_check import check_config
+    from gatepost.flow.start_check import check_config
     from gatepost.serve.control.contract import OperationDeps
 
     app.load_plugins(home)

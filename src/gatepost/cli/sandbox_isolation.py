@@ -9,8 +9,8 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
+from gatepost.flow.reports import SandboxIsolation
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
-from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.serve.control.arguments.agents.sandboxes import IsolationArgs
 from gatepost.store.sessions.groups import Group
 

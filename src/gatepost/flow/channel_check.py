@@ -23,8 +23,7 @@ from gatepost.channels.contract import (
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Setting
-from gatepost.flow.channel_health import ChannelHealth
-from gatepost.flow.channel_remedy import render_for_running, reword_for_new
+from gatepost.flow.channel_health import ChannelHealth, render_for_running, reword_for_new
 from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSurroundings, load_kind, make_secret_reader
 

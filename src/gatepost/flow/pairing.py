@@ -17,7 +17,7 @@ from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, setting
 from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.groups.groups import OWNERS_IDENTITIES
+from gatepost.flow.groups import OWNERS_IDENTITIES
 from gatepost.flow.sender_rights import SenderAccess
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import identities, logins, pairing_codes, passkeys, passwords, users

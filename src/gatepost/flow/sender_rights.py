@@ -1,12 +1,13 @@
 """The rights of whoever wrote or clicked something: those of the person, by all of their identities. Everybody who asks
-what a sender may do asks here."""
+what a sender may do, or which operations a person or a group may run, asks here."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from gatepost.access import senders
 from gatepost.access.acl import RoleMemberships, expand_roles, list_valid_rows
+from gatepost.access.operation_rights import OperationRights
 from gatepost.access.senders import Rights
 from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store.people import users
@@ -82,3 +83,13 @@ def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, st
     rows = list_valid_rows(acl.list_rows(db), members)
     known_access = {person: _make_access(db, person, rows, members) for person in sorted({each[0] for each in known})}
     return {(person, folder) for person, folder in known if known_access[person].judge(folder) is None}
+
+
+def read_operation_rights(db: Db, caller: str) -> OperationRights:
+    """For several questions about one caller."""
+    return OperationRights(caller, acl.list_rows(db), acl.list_members(db))
+
+
+def has_operation_right(db: Db, caller: str, action: str, scope: str, params: Mapping[str, str]) -> bool:
+    """As for a tool call."""
+    return read_operation_rights(db, caller).allows(action, scope, params)

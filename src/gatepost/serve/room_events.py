@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
-from gatepost.flow.links.link_visits import is_link_room
+from gatepost.flow.links import is_link_room
 from gatepost.messages.card import (
     LONGEST_NAME,
     LONGEST_TEXT,

@@ -12,8 +12,7 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.errors import Invalid, Refused
-from gatepost.flow.errands.given_files import make_attachments
-from gatepost.flow.errands.start import ErrandOrder, give_errand
+from gatepost.flow.errands import ErrandOrder, give_errand, make_attachments
 from gatepost.flow.intake.attachments import remove_attachments
 from gatepost.messages.text import clean
 from gatepost.store.messages import destinations

@@ -14,7 +14,7 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.flow.gateways.folder_check import check_folder_stays
-from gatepost.flow.groups.groups import FolderPrototype, make_group, read_prototype
+from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, pop_seed, read_seed
 from gatepost.flow.schedule.task_changes import read_rules

@@ -9,10 +9,9 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
-from gatepost.flow import invitations
+from gatepost.flow import invitations, links
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
-from gatepost.flow.links import link_tokens
 from gatepost.store.port import Db
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.tools.call import ToolCall
@@ -89,5 +88,5 @@ async def invite_create(
         target_glob=target_glob,
         max_uses=max_uses,
         expires_at=iso(ends) if ends else None,
-        accept_url=link_tokens.make_url(call.deps.config, call.deps.home, TokenKind.INVITE, made.code),
+        accept_url=links.make_url(call.deps.config, call.deps.home, TokenKind.INVITE, made.code),
     )

@@ -13,8 +13,8 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.flow.gateways.folder_check import check_here, claim_here
+from gatepost.flow.group_files import LARGEST_SKILL, check_skill
 from gatepost.flow.sessions.host.host_uids import group_uid
-from gatepost.flow.sessions.sandbox.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import render_changes
 from gatepost.store.sessions import groups

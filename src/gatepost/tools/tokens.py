@@ -13,9 +13,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
+from gatepost.flow import links
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.links import link_tokens
-from gatepost.flow.links.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
+from gatepost.flow.links import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState
@@ -121,14 +121,14 @@ async def _issue(call: ToolCall, new: NewLink) -> CreatedLink:
     keyring = Keyring(deps.home)
 
     def issue(db: Db) -> IssuedLink:
-        return link_tokens.issue(db, new, call.now, keyring)
+        return links.issue(db, new, call.now, keyring)
 
     made = await call.write(issue)
     return CreatedLink(
         token=made.secret,
         id=made.token.id,
         jid=made.token.address,
-        url=link_tokens.make_url(deps.config, deps.home, new.kind, made.secret),
+        url=links.make_url(deps.config, deps.home, new.kind, made.secret),
         signing_secret=made.signing_secret,
     )
 

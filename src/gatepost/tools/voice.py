@@ -24,8 +24,8 @@ from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.egress.speech import Utterance
 from gatepost.egress.upstream import Bill, VendorBaseUrl
-from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.gateways.folder_check import check_here
+from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store.messages.outbox import OutboxEffect

@@ -28,7 +28,7 @@ from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill
-from gatepost.flow.budgets_and_secrets import StoreBudget
+from gatepost.flow.group_egress import StoreBudget
 from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import TokenCounts

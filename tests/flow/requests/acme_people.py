@@ -7,7 +7,7 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages import outbox

@@ -9,7 +9,7 @@ from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, MAL, ROOM, 
 from gatepost.access.senders import Rights
 from gatepost.core.clock import SECOND
 from gatepost.flow import pairing, sender_rights
-from gatepost.flow.groups.groups import OWNER
+from gatepost.flow.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept

@@ -10,7 +10,7 @@ from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.flow import invitations, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept

@@ -4,7 +4,7 @@ again by themselves."""
 import pytest
 
 from gatepost.core.clock import HOUR
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.decide import OPERATOR, decide

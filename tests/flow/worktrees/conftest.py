@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.store.sessions import groups
 from gatepost_testing.gateway import running_gateway

@@ -18,7 +18,7 @@ from typing import Any
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.messages.outbound import Outbound
 from gatepost.store.port import Db

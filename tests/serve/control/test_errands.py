@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.errors import NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas, load_package
-from gatepost.flow.errands.finish import return_result
+from gatepost.flow.errands import return_result
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import costs

@@ -14,7 +14,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
-from gatepost.flow.groups.groups import ensure_defaults
+from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat

@@ -10,7 +10,7 @@ from gatepost.core.home import Home
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
-from gatepost.flow.overview.facts import AwakeSandbox
+from gatepost.flow.overview import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets

@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
-from gatepost.flow.groups.groups import ensure_defaults
+from gatepost.flow.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import audit

@@ -7,8 +7,7 @@ import pytest
 from tests.store.conftest import NOON, Desk
 
 from gatepost.core.clock import DAY, MINUTE
-from gatepost.flow.overview.facts import AwakeSandbox, ProviderDefaults, list_facts, read_groups, read_open_work
-from gatepost.flow.overview.standing import AgentFacts
+from gatepost.flow.overview import AgentFacts, AwakeSandbox, ProviderDefaults, list_facts, read_groups, read_open_work
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.money import budgets
 from gatepost.store.port import Row

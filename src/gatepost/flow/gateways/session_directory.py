@@ -10,7 +10,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.flow.gateways.commands import Answer, CommandHost, GatewayCommands, Pending
-from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.reports import PanicResult
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store.gateways.commands import Command, CommandKind

@@ -10,7 +10,7 @@ from gatepost.access.senders import COMMANDING, Rights, is_person
 from gatepost.access.tree_scope import is_sibling, may_watch
 from gatepost.core.errors import GatepostError
 from gatepost.core.settings import Config
-from gatepost.flow import panic_notice
+from gatepost.flow import notices
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.attachments import StoredAttachment
 from gatepost.flow.intake.room_records import SeenRoom, add_destination
@@ -223,7 +223,7 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
     halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
-        panic_notice.add_panic_notice(db, case.channels, halted, arrival.instance, address, case.thread, case.now)
+        notices.add_panic_notice(db, case.channels, halted, arrival.instance, address, case.thread, case.now)
     receipt = Receipt(message_id=case.id, new=True, state=state)
     return IntakeResult(receipt=receipt, delivered=True, wake=wake, notified=halted is not None)
 

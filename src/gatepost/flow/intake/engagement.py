@@ -2,17 +2,19 @@
 write there needs no mention.
 
 While a group is engaged, a message that speaks to nobody counts as one to it. The route by which it was spoken to is
-not asked for a verb or words (`target_decision`). All else is asked as ever, so a route that was removed,
-one before it that drops the message, or one that now gives the room to another ends it. The sender is judged for the
-group as always.
+not asked for a verb or words (`target_decision`). All else is asked as ever, so a route that was removed, one before it
+that drops the message, or one that now gives the room to another ends it. The sender is judged for the group as always.
 
-Engagements are written in the transaction in which the groups get the message, and only if something changes.
+Engagements are written in the transaction in which the groups get the message, and only if something changes. A reply
+of the group extends its engagement if a person's words led to it. One that a timer, another agent, a bot or the gateway
+itself led to extends nothing.
 """
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gatepost.access.senders import is_person, is_program
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import setting
 from gatepost.flow.intake.message_outcome import DecidedBy
@@ -20,10 +22,12 @@ from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice, needs_words
 from gatepost.flow.intake.target_decision import PLAIN, RouteQuestion, Spoken, TargetDecision
 from gatepost.messages.inbound import Verb
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.rooms.routes import NEVER_ENDS, Route
+from gatepost.store.sessions.turns import Turn
 
 TTL_S = setting(
     "engagement.ttl_s",
@@ -99,3 +103,10 @@ def _engage(db: Db, message: EngagingMessage, chosen: RouteChoice, now: int) -> 
             if other.folder != chosen.folder and other.route_id not in going_on:
                 engagements.remove(db, *place, other.folder)
     return True
+
+
+def extend_by_reply(db: Db, turn: Turn, now: int) -> bool:
+    """To be called when half of the time is over, in the transaction of the reply."""
+    if not any(is_person(each) and not is_program(each) for each in inbox.list_senders(db, turn.id)):
+        return False
+    return engagements.extend(db, turn.instance, turn.address, turn.thread, turn.folder, turn.started_at, now)

@@ -18,7 +18,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.gateways.folder_check import has_files
-from gatepost.flow.groups.groups import FolderPrototype, make_group, read_prototype
+from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.onboarding import OPERATOR, admit_queued
 from gatepost.flow.people import personal_routes

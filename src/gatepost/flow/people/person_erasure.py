@@ -20,8 +20,7 @@ from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.flow.gateways.other_homes import OtherHomes
-from gatepost.flow.groups.groups import OWNER, OWNERS_IDENTITIES
-from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport
+from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.people.person_traces import (
     ROWS,
     WINDOW,
@@ -31,6 +30,7 @@ from gatepost.flow.people.person_traces import (
     list_messages,
     list_requests,
 )
+from gatepost.flow.reports import NOT_LOOKED, ErasureReport
 from gatepost.store.gateways import gateways
 from gatepost.store.people import person_audit, person_removal, person_requests, person_rows
 from gatepost.store.people.person_scope import PersonScope

@@ -14,7 +14,7 @@ from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import GatepostError
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
-from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store.people import identities, person_audit, person_removal, person_requests, person_rows
 from gatepost.store.people.person_requests import PersonRequest
 from gatepost.store.people.person_scope import PersonScope

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.flow import sender_rights
-from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteDecision
 from gatepost.messages import address as addresses

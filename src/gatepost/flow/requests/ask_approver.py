@@ -10,7 +10,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
 from gatepost.store.messages import outbox
 from gatepost.store.money import costs

@@ -12,7 +12,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import OWNER
+from gatepost.flow.groups import OWNER
 from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import find_name, show_answer, show_decision, show_question
 from gatepost.flow.requests.choices import (

@@ -9,7 +9,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import iso
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.owner_notices import add_owner_notices
+from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.records import extend
-from gatepost.flow.groups.groups import FolderPrototype
+from gatepost.flow.groups import FolderPrototype
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
 from gatepost.flow.schedule.task_rights import find_makers_refusal

@@ -17,10 +17,9 @@ from gatepost.access.subjects import Subject, make_effects
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
-from gatepost.flow.operation_rights import has_operation_right
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
-from gatepost.flow.sender_rights import OPERATOR, SenderAccess
+from gatepost.flow.sender_rights import OPERATOR, SenderAccess, has_operation_right
 from gatepost.store.messages.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.rights import acl

@@ -23,9 +23,9 @@ from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.gateways.folder_check import check_here
+from gatepost.flow.group_files import check_skill
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
-from gatepost.flow.sessions.sandbox.skill_text import check_skill
 from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean

@@ -7,9 +7,9 @@ happens to this process afterwards; the sandbox is killed next, and nothing that
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.sessions import notices
 from gatepost.messages.inbound import MessageKind
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.inbox import InboxState

@@ -14,12 +14,12 @@ from typing import Any
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.flow.reports import PanicResult
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.host.host_limits import HostLimits
-from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.sandbox.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts

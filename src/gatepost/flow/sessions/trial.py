@@ -23,13 +23,13 @@ from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.prices import Price
-from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
+from gatepost.flow.reports import TrialOutcome
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.gate.caller import Caller
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import Direction

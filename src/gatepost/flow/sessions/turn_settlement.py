@@ -9,11 +9,10 @@ from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import classify
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.records import replace
-from gatepost.flow import panic_notice
+from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.schedule.outcomes import add_failure_notices
-from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -270,7 +269,7 @@ def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[st
         turns.cancel(db, turn.id, HALTED, now)
         keep_draft(db, parts.channels, turn, parts.channels.get_draft(turn.session_id), now)
     for instance, address, thread in concerned:
-        panic_notice.add_panic_notice(db, parts.channels, switch, instance, address, thread, now)
+        notices.add_panic_notice(db, parts.channels, switch, instance, address, thread, now)
     return {(instance, address) for instance, address, _ in concerned}
 
 

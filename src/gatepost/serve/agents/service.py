@@ -20,7 +20,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.gateways.folder_check import claim_here, is_here
 from gatepost.flow.gateways.session_directory import SessionDirectory
-from gatepost.flow.groups.groups import make_folder
+from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests import decide as request_decisions
 from gatepost.flow.requests.choices import AnswerChoice

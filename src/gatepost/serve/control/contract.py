@@ -31,9 +31,8 @@ from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit
 
 if TYPE_CHECKING:
-    from gatepost.flow.sessions.panic_result import PanicResult
+    from gatepost.flow.reports import PanicResult, TrialOutcome
     from gatepost.flow.sessions.trial import TrialRequest
-    from gatepost.flow.sessions.trial_outcome import TrialOutcome
 
 SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused

@@ -6,7 +6,7 @@ import msgspec
 
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER as ROOT_FOLDER
-from gatepost.flow.operation_rights import has_operation_right
+from gatepost.flow.sender_rights import has_operation_right
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, summarize
 from gatepost.store.port import Db
 

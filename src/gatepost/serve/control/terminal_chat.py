@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow import panic_notice
+from gatepost.flow import notices
 from gatepost.flow.requests.card_delivery import make_decided_key
 from gatepost.flow.requests.chat_replies import get_decided_request
 from gatepost.messages.address import LONGEST, parse
@@ -100,7 +100,9 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
     state, reason = combine_states(entries)
     done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
     halted = None if done else switches.get(db, switches.PANIC)
-    notice = outbox.find_by_key(db, panic_notice.key_of(halted, message.instance, message.address)) if halted else None
+    notice = (
+        outbox.find_by_key(db, notices.make_panic_key(halted, message.instance, message.address)) if halted else None
+    )
     if notice is not None:
         replies.append(_make_reply(notice))
     asks = (waiting_requests.find_pending(db, entry.turn_id) for entry in entries if entry.turn_id and not done)

@@ -16,7 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
-from gatepost.flow.upkeep.start_check import check_config
+from gatepost.flow.start_check import check_config
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding

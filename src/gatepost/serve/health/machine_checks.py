@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
+from gatepost.flow.reports import SandboxIsolation
 from gatepost.serve.health.findings import Finding
 
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes

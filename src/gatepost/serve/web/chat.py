@@ -20,7 +20,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.intake.intake import MAX_TEXT
-from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.messages.address import LONGEST
 from gatepost.messages.inbound import Direction, Inbound, Quote, Receipt, Verb
 from gatepost.messages.text import clean

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid
-from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.links.link_visits import is_link_room
+from gatepost.flow.links import is_link_room
 from gatepost.messages.address import parse
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from typing import Any
 
-from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.flow.intake.slash_commands import parse_command
-from gatepost.flow.sessions.notices import STOPPED
+from gatepost.flow.notices import STOPPED
 from gatepost.messages.inbound import Direction
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
 from gatepost.store.messages.inbox import InboxState

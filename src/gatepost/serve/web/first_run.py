@@ -2,7 +2,7 @@
 the dashboard link to the first steps."""
 
 from gatepost.core.settings import Config
-from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.serve.control.arguments.agents.connect import RIGHT

@@ -24,8 +24,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.web.web_paths import SiteKind
-from gatepost.flow.web.web_routes import HOSTS, list_own_names
+from gatepost.flow.web_routes import HOSTS, SiteKind, list_own_names
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware

@@ -1,4 +1,4 @@
-"""Pages of groups: who sees which path, and which host names lead to a group's `public_html`. `flow/web/web_routes.py`
+"""Pages of groups: who sees which path, and which host names lead to a group's `public_html`. `flow/web_routes.py`
 decides the meaning of a row."""
 
 from collections.abc import Sequence

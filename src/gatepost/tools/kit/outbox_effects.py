@@ -14,7 +14,7 @@ from msgspec import Meta
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.flow.delivery import content_fallback
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstances
-from gatepost.flow.engagement_extension import extend_by_reply
+from gatepost.flow.intake.engagement import extend_by_reply
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean

@@ -6,7 +6,7 @@ from typing import Any
 from gatepost.cli.reasons import render_reason
 from gatepost.core.clock import DAY, HOUR, SystemClock, iso
 from gatepost.core.home import Home
-from gatepost.flow.intake.refusal_reasons import SENTENCES
+from gatepost.flow.intake.message_outcome import SENTENCES
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState

@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups.groups import add_defaults
+from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound

@@ -16,9 +16,9 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.process.listen_address import parse
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.flow import links
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.links import link_tokens
-from gatepost.flow.links.link_tokens import IssuedLink, NewLink
+from gatepost.flow.links import IssuedLink, NewLink
 from gatepost.messages.inbound import Direction
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.links.hook import HookDeps
@@ -50,7 +50,7 @@ class HookDesk:
         wanted: dict[str, Any] = {"folder": FOLDER, "label": "github", "suffix": "", "created_by": "operator"}
         new = NewLink(kind=TokenKind.WEBHOOK, **{**wanted, **given})
         keyring, now = Keyring(self.home), SystemClock().now()
-        return await self.store.write(link_tokens.issue, new, now, keyring)
+        return await self.store.write(links.issue, new, now, keyring)
 
     def make_deps(self) -> HookDeps:
         return HookDeps(

@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.flow.links import link_tokens
-from gatepost.flow.links.link_tokens import NewLink
+from gatepost.flow import links
+from gatepost.flow.links import NewLink
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookLinks, LinkRates
@@ -150,7 +150,7 @@ async def test_unknown_revoked_expired_and_other_kinds_of_tokens_look_alike(desk
     await desk.store.write(tokens.revoke, revoked.token.id, SystemClock().now())
     await desk.store.write(lambda db: db.run("UPDATE tokens SET expires_at = 1 WHERE id = ?", (expired.token.id,)))
     chat = NewLink(kind=TokenKind.CHAT_LINK, folder=FOLDER, label="", suffix="", created_by="operator")
-    page = await desk.store.write(link_tokens.issue, chat, SystemClock().now())
+    page = await desk.store.write(links.issue, chat, SystemClock().now())
     tried = ["made-up", "x" * 300, "%00", revoked.secret, expired.secret, page.secret, revoked.token.id]
     answers = [await desk.post(each, "{", headers=JSON) for each in tried]
     assert {(each.status_code, each.text) for each in answers} == {(404, "There is nothing here.\n")}

@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
-from gatepost.flow.groups.groups import OWNER, add_defaults
+from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db
 

@@ -17,7 +17,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
+from gatepost.flow.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.signin.web_keys import WebKeys

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.flow.links import link_tokens, link_visits
-from gatepost.flow.links.link_tokens import IssuedLink, NewLink
+from gatepost.flow import links
+from gatepost.flow.links import IssuedLink, NewLink
 from gatepost.serve.web.widget import handlers
 from gatepost.serve.web.widget.handlers import render_headers
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -33,7 +33,7 @@ async def issue(store: SqliteStore, *origins: str, suffix: str = "") -> IssuedLi
         new = NewLink(
             kind=TokenKind.CHAT_LINK, folder="acme", label="", suffix=suffix, created_by="operator", origins=origins
         )
-        return link_tokens.issue(db, new, CLOCK.now())
+        return links.issue(db, new, CLOCK.now())
 
     return await store.write(write)
 
@@ -294,7 +294,7 @@ async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: 
         await silent.visit()
         assert (await new.visit()).status_code == 429
         later = CLOCK.now() + link_visitors.SILENT
-        made = await site.store.write(link_visits.start_visit, "web", link.secret, later)
+        made = await site.store.write(links.start_visit, "web", link.secret, later)
         assert made is not None
         assert (await silent.say("hello")).status_code == 401
         assert (await writes.say("again", "key-00002")).status_code == 200

@@ -175,7 +175,7 @@ async def _open_egress(
 ) -> AsyncIterator[SandboxEgress]:
     """An egress.sock as a session has it."""
     from gatepost.egress.egress_socket import EgressSocket
-    from gatepost.flow.standalone_egress import open_standalone_egress, wait_for_panic
+    from gatepost.flow.group_egress import open_standalone_egress, wait_for_panic
 
     started: list[Sandbox] = []
     async with open_standalone_egress(home, config) as deps:

@@ -9,7 +9,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.core.home import Home
-from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport
+from gatepost.flow.reports import NOT_LOOKED, ErasureReport
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.people.users import (
     AddMemberArgs,

@@ -62,7 +62,7 @@ def run_sweep(home: Home, args: dict[str, Any], as_json: bool, dry_run: bool) ->
 
 
 def _read_overview(home: Home) -> RetentionOverview:
-    from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS
+    from gatepost.flow.retention import MEDIA, ROWS, SESSIONS
     from gatepost.serve.control.operations.records.retention import get_overview
 
     config = settings.load_declared(home.path, *ROWS.values(), MEDIA, SESSIONS)

@@ -15,7 +15,7 @@ from gatepost.core.home import Home
 from gatepost.core.record_changes import NO, YES
 from gatepost.core.records import asdict, replace
 from gatepost.core.terminal_text import one_line
-from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.serve.control.arguments.rooms.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.arguments.rooms.group_links import GroupLink, LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.arguments.rooms.group_moves import GroupMoveView, MoveGroupArgs

@@ -10,7 +10,7 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.web.page_logins import ONCE, issue_for_person
+from gatepost.flow.people.page_logins import ONCE, issue_for_person
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect

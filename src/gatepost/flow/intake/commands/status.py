@@ -6,10 +6,9 @@ from gatepost.core.periods import Period, start_of
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.operation_rights import read_operation_rights
-from gatepost.flow.overview.agent_states import BUSY, NEEDS_SOMEBODY, AgentStanding
-from gatepost.flow.overview.facts import list_open_facts, read_open_work
-from gatepost.flow.overview.standing import StandingAgent, find_since, sort_agents
+from gatepost.flow.overview import StandingAgent, find_since, list_open_facts, read_open_work, sort_agents
+from gatepost.flow.reports import BUSY, NEEDS_SOMEBODY, AgentStatus
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
@@ -26,9 +25,9 @@ USUAL = "the agent's own choice"
 SEES = "op:overview.read"
 MOST_ELSEWHERE = 5
 NEEDS = {
-    AgentStanding.WAITING: "waits for a person",
-    AgentStanding.OVER_BUDGET: "has spent its budget",
-    AgentStanding.FAILING: "fails",
+    AgentStatus.WAITING: "waits for a person",
+    AgentStatus.OVER_BUDGET: "has spent its budget",
+    AgentStatus.FAILING: "fails",
 }
 
 

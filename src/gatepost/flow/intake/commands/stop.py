@@ -6,7 +6,7 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.sessions.notices import STOPPED
+from gatepost.flow.notices import STOPPED
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session
 from gatepost.store.messages.outbox import OutboxEffect
 

@@ -19,7 +19,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.process.wake_loop import WakeLoop
-from gatepost.flow.owner_notices import add_owner_notices
+from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.host import sandbox_processes

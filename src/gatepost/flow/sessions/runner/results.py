@@ -13,7 +13,7 @@ from gatepost.flow.delivery.outgoing_messages import (
     find_or_add,
     find_parts,
 )
-from gatepost.flow.engagement_extension import extend_by_reply
+from gatepost.flow.intake.engagement import extend_by_reply
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules
 from gatepost.flow.sessions.runner.result_rights import SEND, ResultRights
 from gatepost.flow.sessions.session_deps import SessionDeps

@@ -8,7 +8,7 @@ but for what limits the choice of people. Rights are never lent: they are read o
 
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox.provider_choices import MODELS_OPTION, PROVIDERS_OPTION
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.store.port import Db

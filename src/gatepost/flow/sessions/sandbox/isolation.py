@@ -7,7 +7,7 @@ everybody who asks.
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
+from gatepost.flow.reports import SandboxIsolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.store.sessions.groups import Group

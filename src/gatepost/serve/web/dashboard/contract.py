@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
-from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, may_run

@@ -20,7 +20,7 @@ from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_areas
-from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section

@@ -28,7 +28,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.links.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
+from gatepost.flow.links import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits

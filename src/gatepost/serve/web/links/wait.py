@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gatepost.core.event_bus import EventBus
-from gatepost.flow.links.link_messages import INSTANCE
+from gatepost.flow.links import INSTANCE
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.store.port import Store
 from gatepost.store.web import link_outcomes

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import NotFound
-from gatepost.flow.web.page_logins import ONCE, issue_for_person
+from gatepost.flow.people.page_logins import ONCE, issue_for_person
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method

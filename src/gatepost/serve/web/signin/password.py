@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gatepost.core.clock import DAY
-from gatepost.flow.groups.groups import WEB_PERSON
+from gatepost.flow.groups import WEB_PERSON
 from gatepost.messages.text import clean
 from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOGIN
 from gatepost.serve.password_limits import PasswordLimits

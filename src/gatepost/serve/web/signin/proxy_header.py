@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gatepost.core.settings import Config
-from gatepost.flow.web.page_logins import get_page_identity
+from gatepost.flow.people.page_logins import get_page_identity
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.signin.browser_login import PROXY_WAY
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method

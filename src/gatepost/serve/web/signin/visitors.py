@@ -3,7 +3,7 @@ their own."""
 
 from msgspec import Struct
 
-from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store.people import identities, logins, users
 from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.people.users import UserRole

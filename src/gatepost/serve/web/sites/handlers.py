@@ -21,10 +21,17 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import NONCE_BYTES, SealedValue, UnsealError
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
+from gatepost.flow import web_routes
 from gatepost.flow.gateways.folder_check import is_here
-from gatepost.flow.web import web_routes
-from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
-from gatepost.flow.web.web_routes import SitePage
+from gatepost.flow.web_routes import (
+    SiteKind,
+    SitePage,
+    SitePath,
+    normalize_host,
+    parse_segments,
+    parse_site_path,
+    render_url,
+)
 from gatepost.serve.web.browser_security import READS, read_allowed
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
 from gatepost.serve.web.signin.tickets import decode_text, encode_text

@@ -9,7 +9,7 @@ from enum import StrEnum
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
-from gatepost.flow.web.web_routes import SitePage
+from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.file_response import OpenFile, make_open_file
 
 INDEX = "index.html"

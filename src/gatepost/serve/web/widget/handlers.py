@@ -23,8 +23,8 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.token_bucket import KeyedBuckets, Rate
-from gatepost.flow.links import link_visits
-from gatepost.flow.links.link_visits import LinkFacts, TooManyVisitors
+from gatepost.flow import links
+from gatepost.flow.links import LinkFacts, TooManyVisitors
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
@@ -197,7 +197,7 @@ class ChatWidget:
             raise LinkClosed(CLOSED)
         self._rates.charge_visit(facts.token.id, self._deps.clients.find_own(request.scope))
         instance, now = self._deps.hub.instance, self._deps.clock.now()
-        made = await self._deps.store.write(link_visits.start_visit, instance, secret, now, lane=facts.token.id)
+        made = await self._deps.store.write(links.start_visit, instance, secret, now, lane=facts.token.id)
         if made is None:
             raise LinkClosed(CLOSED)
         return JSONResponse({"ok": True, "visitor": made.secret})
@@ -224,9 +224,9 @@ class ChatWidget:
             raise Invalid("text", f"1 to {LONGEST_TEXT} characters are expected")
         if not _KEY.match(key):
             raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
-        if not await self._deps.store.read(link_visits.has_routes, visitor, lane=visitor.token_id):
+        if not await self._deps.store.read(links.has_routes, visitor, lane=visitor.token_id):
             now = self._deps.clock.now()
-            await self._deps.store.write(link_visits.restore_routes, visitor, now, lane=visitor.token_id)
+            await self._deps.store.write(links.restore_routes, visitor, now, lane=visitor.token_id)
         receipt = await self._deps.hub.submit(
             Inbound(
                 address=visitor.address,
@@ -274,7 +274,7 @@ class ChatWidget:
     async def _find_link(self, secret: str) -> LinkFacts | None:
         if not secret or len(secret) > LONGEST_SECRET:
             return None
-        return await self._deps.store.read(link_visits.find_link, secret, self._deps.clock.now())
+        return await self._deps.store.read(links.find_link, secret, self._deps.clock.now())
 
     async def _get_visitor(self, request: Request) -> LinkVisitor:
         secret = _get_secret(request)

@@ -8,7 +8,7 @@ from gatepost.core.clock import MINUTE, SystemClock, iso
 from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
-from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
+from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.records.overview import (
     AgentOverview,
@@ -46,7 +46,7 @@ def make_agent(**more: Any) -> AgentOverview:
         title="Engineering",
         managed=False,
         provider="claude",
-        state=AgentStanding.ASLEEP,
+        state=AgentStatus.ASLEEP,
         since_at=AGO,
         active_at=AGO,
         last=OverviewMessage(id=1, direction=Direction.IN, by="Bob", text="hello", at=AGO),
@@ -78,7 +78,7 @@ def make_answer(*agents: AgentOverview, **more: Any) -> GatewayOverview:
 
 def test_a_card_has_the_last_words_the_state_and_what_it_costs() -> None:
     budget = OverviewBudget(folder="acme", period=Period.DAY, limit=2_000_000, spent=500_000)
-    card = make_card(make_agent(state=AgentStanding.WORKING, sandboxes=1, queued=2, budget=budget), NOW)
+    card = make_card(make_agent(state=AgentStatus.WORKING, sandboxes=1, queued=2, budget=budget), NOW)
     assert (card.title, card.by, card.last, card.last_at) == ("Engineering", "Bob", "hello", iso(AGO))
     assert card.state == Badge("Working, 3 min", Tone.GOOD)
     assert card.facts == [
@@ -98,7 +98,7 @@ def test_a_card_says_what_is_asked_who_waits_and_offers_the_step() -> None:
         OverviewWait(who="acme", whom="acme/eng", what="errand", count=1, since_at=None),
     ]
     step = OverviewStep(step=SafeStep.ANSWER, operation="permit.answer", args={"id": "p-1"}, command="…")
-    card = make_card(make_agent(state=AgentStanding.WAITING, requests=3, request=request, waits=waits, next=step), NOW)
+    card = make_card(make_agent(state=AgentStatus.WAITING, requests=3, request=request, waits=waits, next=step), NOW)
     assert card.waits == (
         "Asks: tool Bash (it deletes files) and 2 more, 3 min · Waits for beta: errand, 3 min"
         " · acme waits for it: errand"
@@ -113,9 +113,9 @@ def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
     assert make_card(make_agent(), NOW).href == "/dashboard/groups/acme%2Feng"
     assert make_card(make_agent(title="eng"), NOW).title == "acme/eng"  # there may be beta/eng, too
     step = OverviewStep(step=SafeStep.TRACE, operation="ledger.trace", args={"message": "42"}, command="…")
-    shown = make_card(make_agent(state=AgentStanding.FAILING, next=step), NOW)
+    shown = make_card(make_agent(state=AgentStatus.FAILING, next=step), NOW)
     assert (shown.link, shown.action) == (Link("Look at the message", "/dashboard/ledger/42"), None)
-    assert make_card(make_agent(state=AgentStanding.FAILING, failure="no  key\n"), NOW).trouble == "no key"
+    assert make_card(make_agent(state=AgentStatus.FAILING, failure="no  key\n"), NOW).trouble == "no key"
     assert make_card(make_agent(failure="no key"), NOW).trouble == ""
 
 
@@ -155,7 +155,7 @@ def test_more_agents_than_one_page_lead_to_the_next_with_the_same_choice() -> No
 def test_words_of_strangers_stay_words() -> None:
     last = OverviewMessage(id=1, direction=Direction.IN, by=EVIL, text=EVIL, at=AGO)
     waits = [OverviewWait(who="acme/eng", whom="a person", what=EVIL, count=1, since_at=AGO)]
-    agent = make_agent(title=EVIL, last=last, waits=waits, state=AgentStanding.FAILING, failure=EVIL, provider=EVIL)
+    agent = make_agent(title=EVIL, last=last, waits=waits, state=AgentStatus.FAILING, failure=EVIL, provider=EVIL)
     findings = [Finding(level="fail", subject=EVIL, text=EVIL, remedy=EVIL)]
     found = make_answer(agent, findings=findings, panic=PanicState(since_at=AGO, reason=EVIL))
     shown = render(

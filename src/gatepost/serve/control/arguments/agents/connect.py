@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from gatepost.core.record_fields import argument, option
-from gatepost.flow.sessions.trial_outcome import TrialOutcome
+from gatepost.flow.reports import TrialOutcome
 from gatepost.serve.control.arguments.rooms.groups import SetGroupResult
 from gatepost.serve.control.declaration import OperationArgs, declares
 

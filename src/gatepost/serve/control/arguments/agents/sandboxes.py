@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.core.record_fields import option
-from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
+from gatepost.flow.reports import SandboxIsolation
 from gatepost.serve.control.declaration import OperationArgs, declares
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.core.record_fields import argument, option, shown
-from gatepost.flow.people.erasure_report import ErasureReport
+from gatepost.flow.reports import ErasureReport
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.people.users import User, UserRole
 from gatepost.store.rights.acl import AclRow

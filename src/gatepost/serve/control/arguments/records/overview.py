@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.core.periods import Period
 from gatepost.core.record_fields import option
-from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
+from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.health.findings import Finding
@@ -81,7 +81,7 @@ class AgentOverview(Struct, frozen=True, kw_only=True):
     title: str
     managed: bool
     provider: str
-    state: AgentStanding
+    state: AgentStatus
     since_at: int | None
     active_at: int | None
     last: OverviewMessage | None

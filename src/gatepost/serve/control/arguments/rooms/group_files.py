@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.core.record_fields import argument, option
-from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.serve.control.arguments.rooms.groups import READ, WRITE, Folder
 from gatepost.serve.control.declaration import OperationArgs, declares
 

@@ -15,12 +15,12 @@ from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.groups import WORLD
+from gatepost.flow.reports import TrialOutcome
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import TrialRequest
-from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.arguments.agents.connect import (
     CancelTrialArgs,

@@ -15,7 +15,7 @@ from gatepost.egress.endpoints import base_in_force
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import find_key
 from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
-from gatepost.flow.budgets_and_secrets import SpenderSecrets
+from gatepost.flow.group_egress import SpenderSecrets
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.inside.provider_spec import ProviderSpec

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from gatepost.flow.reports import SandboxIsolation
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
-from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.serve.control.arguments.agents.sandboxes import IsolationArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.sessions import groups

@@ -1,7 +1,7 @@
 """The panic switch: everything ends, and nothing starts until it is off."""
 
 from gatepost.core.clock import iso
-from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.reports import PanicResult
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.gateway.panic import PanicAnswer, PanicOffArgs, PanicOnArgs
 from gatepost.serve.control.contract import OperationDeps, operation

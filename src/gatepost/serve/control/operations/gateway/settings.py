@@ -170,7 +170,7 @@ def _parse_value(each: Setting[Any], text: str) -> FileValue:
 def _check_start(home: Home, found: Config, changed: Config) -> None:
     """Raise the error that `gatepost up` would raise after the change. Errors from before do not count, so that they
     can be mended one by one."""
-    import gatepost.flow.upkeep.start_check  # noqa: F401  heavy: it has the checks of the flows
+    import gatepost.flow.start_check  # noqa: F401  heavy: it has the checks of the flows
 
     before = {str(error) for error in list_start_errors(home, found)}
     for error in list_start_errors(home, changed):

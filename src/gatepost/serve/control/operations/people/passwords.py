@@ -5,7 +5,7 @@ import importlib.util
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError
 from gatepost.core.settings import Config
-from gatepost.flow.groups.groups import WEB_PERSON
+from gatepost.flow.groups import WEB_PERSON
 from gatepost.serve.control.arguments.people.logins import WRITE
 from gatepost.serve.control.arguments.people.passwords import (
     RemovePasswordArgs,

@@ -4,10 +4,9 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import extend, replace
-from gatepost.flow import invitations
+from gatepost.flow import invitations, links
 from gatepost.flow.invitations import NewInvitation
-from gatepost.flow.links import link_tokens
-from gatepost.flow.links.link_tokens import NewLink
+from gatepost.flow.links import NewLink
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.people.tokens import (
     AddInvitationArgs,
@@ -67,14 +66,14 @@ async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
     keyring = Keyring(deps.home)
 
     def issue(db: Db) -> NewTokenView:
-        made = link_tokens.issue(db, new, now, keyring)
+        made = links.issue(db, new, now, keyring)
         return NewTokenView(secret=made.secret, token=_make_view(made.token, now), signing_secret=made.signing_secret)
 
     return _add_url(deps, await deps.write(issue))
 
 
 def _add_url(deps: OperationDeps, made: NewTokenView) -> NewTokenView:
-    return replace(made, url=link_tokens.make_url(deps.config, deps.home, made.token.kind, made.secret))
+    return replace(made, url=links.make_url(deps.config, deps.home, made.token.kind, made.secret))
 
 
 @operation
@@ -83,7 +82,7 @@ async def sign_token(deps: OperationDeps, args: SignTokenArgs) -> SignedTokenVie
 
     def sign(db: Db) -> SignedTokenView:
         link = _find_token(db, args.id, args.folder)
-        made = link_tokens.set_signature(db, link, scheme, args.signing_secret, now, keyring)
+        made = links.set_signature(db, link, scheme, args.signing_secret, now, keyring)
         return SignedTokenView(token=_make_view(_find_token(db, link.id, ""), now), signing_secret=made)
 
     return await deps.write(sign)

@@ -7,10 +7,10 @@ from gatepost.core.process.home_lock import read_holder
 from gatepost.core.records import asdict, extend, replace
 from gatepost.flow import grant_changes, pairing
 from gatepost.flow.channel_specs import check_platform
-from gatepost.flow.groups.groups import OWNER
+from gatepost.flow.groups import OWNER
 from gatepost.flow.people import personal_routes
-from gatepost.flow.people.erasure_report import ErasureReport
 from gatepost.flow.people.person_erasure import PersonErasure
+from gatepost.flow.reports import ErasureReport
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.people.users import (

@@ -9,26 +9,24 @@ from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import Config
-from gatepost.flow.groups.groups import WORLD
-from gatepost.flow.operation_rights import read_operation_rights
-from gatepost.flow.overview.agent_states import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
-from gatepost.flow.overview.facts import (
+from gatepost.flow.groups import WORLD
+from gatepost.flow.overview import (
+    AgentFacts,
     AwakeSandbox,
     OpenWork,
     ProviderDefaults,
-    list_facts,
-    read_groups,
-    read_open_work,
-)
-from gatepost.flow.overview.standing import (
-    AgentFacts,
     StandingAgent,
     StepAdvice,
     count_standings,
     find_since,
     find_step,
+    list_facts,
+    read_groups,
+    read_open_work,
     sort_agents,
 )
+from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeStep
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
@@ -66,7 +64,7 @@ READ_S = 5.0
 MOST_WAITS = 5  # of one agent that are named
 A_PERSON, ANOTHER = "a person", "another group"
 PARTS = {
-    OverviewPart.ALL: frozenset(AgentStanding),
+    OverviewPart.ALL: frozenset(AgentStatus),
     OverviewPart.ATTENTION: NEEDS_SOMEBODY,
     OverviewPart.BUSY: BUSY,
     OverviewPart.IDLE: IDLE,

@@ -9,7 +9,7 @@ from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.settings import Config
-from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS, Retention
+from gatepost.flow.retention import MEDIA, ROWS, SESSIONS, Retention
 from gatepost.serve.control.arguments.records.retention import (
     KeptFiles,
     KeptRows,

@@ -3,10 +3,10 @@
 import asyncio
 
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow import group_files
 from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, claim_here
-from gatepost.flow.groups import group_files
-from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
-from gatepost.flow.groups.group_files import SKILLS
+from gatepost.flow.group_files import SKILLS
+from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.serve.control.arguments.rooms.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.contract import OperationDeps, operation

@@ -5,7 +5,7 @@ import asyncio
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.gateways.folder_check import NOWHERE, FolderElsewhere
 from gatepost.flow.gateways.group_place import PLACE
-from gatepost.flow.groups.groups import complete_folders
+from gatepost.flow.groups import complete_folders
 from gatepost.serve.control.arguments.rooms.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.gateways import gateways, group_moves, group_places, lost_worlds

@@ -14,8 +14,7 @@ from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.gateways.folder_check import FolderElsewhere, claim_folder_here, find_elsewhere
-from gatepost.flow.groups.group_removal import archived_worktrees, find_leftovers, remove_leftovers
-from gatepost.flow.groups.groups import DEFAULTS, make_group
+from gatepost.flow.groups import DEFAULTS, archived_worktrees, find_leftovers, make_group, remove_leftovers
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.flow.sessions.sandbox.extra_mounts import (

@@ -8,7 +8,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import extend, replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import route_explanation, routing
-from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address

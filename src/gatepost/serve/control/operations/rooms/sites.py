@@ -9,10 +9,18 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
+from gatepost.flow import web_routes
 from gatepost.flow.gateways.folder_check import find_elsewhere
-from gatepost.flow.web import web_routes
-from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_site_path, render_url
-from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, read_hostname
+from gatepost.flow.web_routes import (
+    NewWebRoute,
+    RouteMaker,
+    SiteKind,
+    SitePath,
+    normalize_host,
+    parse_site_path,
+    read_hostname,
+    render_url,
+)
 from gatepost.serve.control.arguments.rooms.sites import (
     BindWebHostArgs,
     GroupSite,

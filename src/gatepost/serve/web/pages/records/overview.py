@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from gatepost.access.budgets import render_about_usd
 from gatepost.core.clock import iso
-from gatepost.flow.overview.agent_states import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
+from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeStep
 from gatepost.serve.control.arguments.records.overview import (
     LONGEST_SEARCH,
     AgentOverview,
@@ -50,16 +50,16 @@ SUBJECT_PAGES = {
     "tasks": "/tasks",
 }
 STATES = {
-    AgentStanding.WAITING: ("Waiting", Tone.WARN),
-    AgentStanding.OVER_BUDGET: ("Over budget", Tone.BAD),
-    AgentStanding.FAILING: ("Failing", Tone.BAD),
-    AgentStanding.STOPPED: ("Stopped", Tone.BAD),
-    AgentStanding.WORKING: ("Working", Tone.GOOD),
-    AgentStanding.QUEUED: ("Queued", Tone.PLAIN),
-    AgentStanding.READY: ("Ready", Tone.QUIET),
-    AgentStanding.ASLEEP: ("Asleep", Tone.QUIET),
+    AgentStatus.WAITING: ("Waiting", Tone.WARN),
+    AgentStatus.OVER_BUDGET: ("Over budget", Tone.BAD),
+    AgentStatus.FAILING: ("Failing", Tone.BAD),
+    AgentStatus.STOPPED: ("Stopped", Tone.BAD),
+    AgentStatus.WORKING: ("Working", Tone.GOOD),
+    AgentStatus.QUEUED: ("Queued", Tone.PLAIN),
+    AgentStatus.READY: ("Ready", Tone.QUIET),
+    AgentStatus.ASLEEP: ("Asleep", Tone.QUIET),
 }
-SINCE = frozenset({AgentStanding.WAITING, AgentStanding.FAILING, *BUSY})  # states that say for how long
+SINCE = frozenset({AgentStatus.WAITING, AgentStatus.FAILING, *BUSY})  # states that say for how long
 PARTS = {
     OverviewPart.ATTENTION: ("Need somebody", NEEDS_SOMEBODY),
     OverviewPart.BUSY: ("Have work", BUSY),
@@ -195,7 +195,7 @@ def make_card(agent: AgentOverview, now: int) -> AgentCard:
         last=_cut(last.text) if last else "",
         last_at=iso(last.at) if last else None,
         waits=" · ".join(render_wait(each, agent, now) for each in agent.waits),
-        trouble=_cut(agent.failure) if agent.state == AgentStanding.FAILING else "",
+        trouble=_cut(agent.failure) if agent.state == AgentStatus.FAILING else "",
         action=_make_action(step) if step and not _get_link(step) else None,
         link=_get_link(step) if step else None,
     )

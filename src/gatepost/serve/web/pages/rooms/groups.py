@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from gatepost.core.errors import Unavailable
-from gatepost.flow.groups.file_records import GroupFile, GroupFileText
+from gatepost.flow.reports import GroupFile, GroupFileText
 from gatepost.serve.control.arguments.gateway.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.control.arguments.people.grants import ListGrantsArgs
 from gatepost.serve.control.arguments.people.pinned_rules import ListPinnedRulesArgs

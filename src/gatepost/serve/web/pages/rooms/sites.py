@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from gatepost.flow.web.web_paths import SiteKind, render_url
+from gatepost.flow.web_routes import SiteKind, render_url
 from gatepost.serve.control.arguments.rooms.sites import (
     GroupSite,
     ListSitesArgs,

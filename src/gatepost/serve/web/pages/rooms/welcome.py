@@ -1,7 +1,7 @@
 """The first steps: name yourself, connect an agent, add a channel, say hello. Each may be left out."""
 
 from gatepost.channels.contract import SpecOrigin
-from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.groups import WORLD
 from gatepost.serve.control.arguments.agents.connect import ConnectableAgent, ListConnectableArgs
 from gatepost.serve.control.arguments.people.users import ShowUserArgs
 from gatepost.serve.control.arguments.rooms.channels import ListChannelKindsArgs, ListChannelsArgs

@@ -1,0 +1,145 @@
+"""AGENTS.md and the skills of a group, read and written for people. The agent owns its folder: no link is followed,
+nothing but a plain file is touched, and every amount has a cap. All of it blocks: call it in a thread."""
+
+import hashlib
+import re
+import stat
+import threading
+from contextlib import suppress
+
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.home import Home
+from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.messages.text import clean
+
+AGENTS, SKILLS = "AGENTS.md", "skills"
+LARGEST_FILE = 64 * 1024  # bytes
+MOST_FILES, DEEPEST = 500, 8  # below skills/
+MOST_ENTRIES = 2000  # files and folders that one look sees
+_writing = threading.Lock()  # between a look at the version and the write nobody else of us writes
+
+
+def check_path(path: str) -> str:
+    parts = path.split("/")
+    plain = all(part not in ("", ".", "..") and part.isprintable() and "\\" not in part for part in parts)
+    wanted = path == AGENTS or (parts[0] == SKILLS and 1 < len(parts) <= DEEPEST)
+    if not plain or not wanted:
+        raise Invalid("path", f"{path[:80]!r} is neither {AGENTS} nor a file below {SKILLS}/")
+    return path
+
+
+def list_files(home: Home, folder: str) -> list[GroupFile]:
+    """Return the files of a group. An entry that cannot be listed (a link, too many entries) is left out, so that an
+    agent cannot hide the rest."""
+    with open_untrusted(home.groups) as root:
+        found = [_find_file(root, folder, AGENTS), *_walk(root, folder)]
+    return [each for each in found if each is not None]
+
+
+def _walk(root: UntrustedFolder, folder: str) -> list[GroupFile]:
+    """The files below skills/, as far as one look should go."""
+    found: list[GroupFile] = []
+    waiting, left = [SKILLS], MOST_ENTRIES
+    while waiting and len(found) < MOST_FILES:
+        place = waiting.pop(0)
+        for name in _list_names(root, f"{folder}/{place}", left):
+            left -= 1
+            path = f"{place}/{name}"
+            if _is_folder(root, f"{folder}/{path}"):
+                waiting += [path] if path.count("/") < DEEPEST - 1 else []
+            elif (file := _find_file(root, folder, path)) is not None:
+                found.append(file)
+    return sorted(found[:MOST_FILES], key=lambda each: each.path)
+
+
+def _list_names(root: UntrustedFolder, place: str, most: int) -> list[str]:
+    with suppress(Invalid, NotFound):
+        return root.list(place, most=most) if most > 0 else []
+    return []
+
+
+def _is_folder(root: UntrustedFolder, place: str) -> bool:
+    with suppress(Invalid, NotFound):
+        return stat.S_ISDIR(root.stat(place).st_mode)
+    return False
+
+
+def _find_file(root: UntrustedFolder, folder: str, path: str) -> GroupFile | None:
+    with suppress(Invalid, NotFound):
+        found = root.stat(f"{folder}/{path}")
+        if stat.S_ISREG(found.st_mode):
+            return GroupFile(path, found.st_size, int(found.st_mtime * SECOND))
+    return None
+
+
+def read_file(home: Home, folder: str, path: str) -> GroupFileText:
+    check_path(path)
+    with open_untrusted(home.groups) as root:
+        data = _read(root, folder, path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise Invalid(path, "is no text in UTF-8") from None
+    return GroupFileText(folder, path, text, make_version(data))
+
+
+def _read(root: UntrustedFolder, folder: str, path: str) -> bytes:
+    place = f"{folder}/{path}"
+    if root.stat(place).st_nlink > 1:
+        raise Invalid(path, "has a second name, which may lie elsewhere")
+    return root.read_bytes(place, LARGEST_FILE)
+
+
+def make_version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_file(home: Home, folder: str, path: str, text: str, version: str, uid: int | None) -> WrittenGroupFile:
+    check_path(path)
+    data = text.encode()
+    if len(data) > LARGEST_FILE:
+        raise Invalid("content", f"has {len(data)} bytes; a file may have {LARGEST_FILE} here")
+    with _writing, open_untrusted(home.groups) as root:
+        _check_version(root, folder, path, version)
+        if not version:
+            _check_count(root, folder)
+        if "/" in path:
+            place = f"{folder}/{path.rpartition('/')[0]}"
+            if not root.exists(place):
+                root.make_dir(place, 0o700, uid=uid)
+        root.write_bytes(f"{folder}/{path}", data, mode=0o600, uid=uid)
+    return WrittenGroupFile(folder, path, make_version(data), len(data))
+
+
+def _check_version(root: UntrustedFolder, folder: str, path: str, version: str) -> None:
+    try:
+        now = make_version(_read(root, folder, path))
+    except NotFound:
+        now = ""
+    if now == version:
+        return
+    if not version:
+        raise Invalid("version", f"{path} is there already; read it first")
+    why = "is gone" if not now else "was changed meanwhile"
+    raise Invalid("version", f"{path} {why}; nothing was written. Read it again, and keep a copy of your text")
+
+
+def _check_count(root: UntrustedFolder, folder: str) -> None:
+    if len(_walk(root, folder)) >= MOST_FILES:
+        raise Invalid("path", f"there are {MOST_FILES} files below {SKILLS}/ already")
+
+
+LARGEST_SKILL = 100_000
+_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
+
+
+def check_skill(name: str, content: str) -> str:
+    """Its text, if it can be one."""
+    if not _SKILL.match(name):
+        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
+    text = clean(content)
+    if not text.strip() or len(text) > LARGEST_SKILL:
+        raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")
+    return text

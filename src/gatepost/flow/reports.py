@@ -1,0 +1,101 @@
+"""Reports of flows, as commands and the API show them. Records alone: a command that prints one loads nothing else."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Struct
+
+from gatepost.core.record_fields import ShownAs, shown
+
+
+class AgentStatus(StrEnum):
+    """The more somebody is needed, the earlier."""
+
+    WAITING = "waiting"  # for a person
+    OVER_BUDGET = "over_budget"
+    FAILING = "failing"
+    STOPPED = "stopped"  # it has work, and the operator has stopped everything
+    WORKING = "working"
+    QUEUED = "queued"
+    READY = "ready"  # its sandbox is there, and has nothing to do
+    ASLEEP = "asleep"
+
+
+NEEDS_SOMEBODY = frozenset(tuple(AgentStatus)[:3])
+BUSY = frozenset(tuple(AgentStatus)[3:6])
+IDLE = frozenset(tuple(AgentStatus)[6:])
+
+
+class SafeStep(StrEnum):
+    """A step that somebody can take next without making anything worse."""
+
+    ANSWER = "answer"  # a request
+    RAISE = "raise"  # a budget
+    TRACE = "trace"  # a message that failed
+    INSPECT = "inspect"  # a managed agent that failed
+    STOP = "stop"  # a turn that runs too long
+    CONNECT = "connect"  # an agent to a group that has the demo's
+
+
+NOT_LOOKED = "Files on other gateways were not looked at. They are when the person is forgotten."
+
+
+class ErasureReport(Struct, frozen=True, kw_only=True):
+    """Everything that is known of a person, or that was erased of it. Nothing here is kept."""
+
+    person: str
+    identities: tuple[str, ...]
+    erased: bool
+    counts: dict[str, int]
+    stand_in: str = ""  # names them in the audit from now on
+    rewritten: bool = False  # the store's file as a whole
+    left: tuple[str, ...] = ()  # what could not be erased, or is for others to decide
+
+
+class PanicResult(Struct, frozen=True):
+    """Sandboxes that were ended, whether it was new, and why it is not written down ('' if it is)."""
+
+    ended: int
+    changed: bool
+    why: str
+
+
+class TrialOutcome(Struct, frozen=True, kw_only=True):
+    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
+
+    trouble: str = ""
+    reason: str = ""
+    answer: str = ""
+    sandbox: str = ""
+    tools: int = 0
+    models: tuple[str, ...] = ()  # that it was run on
+    micro: int = 0
+    seconds: float = 0.0
+
+
+class SandboxIsolation(Struct, frozen=True):
+    kind: str  # '' if no sandbox works
+    isolated: bool
+    trouble: str = ""  # why none works, with the way out
+
+
+class GroupFile(Struct, frozen=True):
+    path: Annotated[str, shown("File", ShownAs.CODE)]
+    size: Annotated[int, shown("Bytes", ShownAs.NUMBER, head="bytes")]
+    changed_at: Annotated[int, shown("Changed", ShownAs.MOMENT, head="changed")]
+
+
+class GroupFileText(Struct, frozen=True):
+    """`version` names this text."""
+
+    folder: str
+    path: str
+    text: str
+    version: str
+
+
+class WrittenGroupFile(Struct, frozen=True):
+    folder: str
+    path: str
+    version: str
+    size: int

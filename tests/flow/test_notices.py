@@ -1,0 +1,20 @@
+"""What people are told when a message could not be answered."""
+
+from gatepost.flow.notices import render_failure
+
+WHY = (
+    "Today's budget of home has no room for this call: $0.46 of $1.00 spent, and it may cost $0.74. It starts anew on"
+    " 2026-11-16 at 00:00 UTC; an operator can raise it with `gatepost budget set`"
+)
+
+
+def test_a_budget_is_named_with_its_end_and_the_way_to_raise_it() -> None:
+    told = render_failure(WHY, "budget", 1)
+
+    assert told.startswith("Sorry, I could not answer your message: today's budget of home has no room for this call")
+    assert "2026-11-16 at 00:00 UTC" in told and "`gatepost budget set`. Send it again then." in told
+    assert "account" not in told and "quota" not in told
+
+
+def test_an_account_without_quota_is_the_vendors() -> None:
+    assert "the agent's account with the model's vendor has no quota left" in render_failure("billing", "quota", 2)
