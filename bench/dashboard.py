@@ -11,10 +11,9 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.core.clock import HOUR, SECOND, SystemClock
+from gatepost.core.clock import HOUR, SECOND, Period, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.periods import Period
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.arguments.records.overview import ShowOverviewArgs

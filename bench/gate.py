@@ -12,10 +12,9 @@ from gatepost.access.grants import parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.tools.call import ToolCall
+from gatepost.tools.call import Caller, ToolCall
 from gatepost.tools.contract import TOOLS, Tool, tool
 from gatepost_testing.gate_agent import GateAgent
 

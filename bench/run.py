@@ -35,7 +35,6 @@ import streamable
 import telegram_rooms
 from gatepost.app import Gateway
 from gatepost.daemon import SWITCH_S
-from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.messages.inbound import Inbound
 from gatepost.store.engine.sqlite_db import SqliteDb
@@ -47,6 +46,7 @@ from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import sessions, turn_claims
 from gatepost.store.sessions.turns import Turn
+from gatepost.tools.call import Caller
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import running_gateway
 from instant import Instant

@@ -13,13 +13,13 @@ import pytest
 
 from gatepost.access import acl, grants
 from gatepost.access.budgets import parse_usd
+from gatepost.access.operation_rights import check_scopes
 from gatepost.access.tiers import check_folder
-from gatepost.access.token_scopes import check_scopes
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
-from gatepost.egress import price_list, rules, secret_bindings
+from gatepost.egress import prices, rules, secret_bindings
 from gatepost.flow.group_files import check_path
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
@@ -150,7 +150,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "role": addresses.parse,
     "daily": lambda text: text == "none" or parse_usd(text, "daily"),
     "monthly": lambda text: parse_usd(text, "monthly"),
-    "price": price_list.parse_price,
+    "price": prices.parse_price,
     "folder": check_folder,
     "name": check_name,
     "instance": settings.check_name,

@@ -18,11 +18,10 @@ from gatepost.core import log, settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
-from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.process import home_lock
 from gatepost.core.process.descriptor_limit import raise_limit
 from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
-from gatepost.core.settings import Config
+from gatepost.core.settings import Config, list_mistyped
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
 from gatepost.flow.start_check import check_config

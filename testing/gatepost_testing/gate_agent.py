@@ -26,7 +26,6 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.replaying import SessionReplayer
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import Direction
@@ -40,7 +39,7 @@ from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions, turn_claims
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
-from gatepost.tools.call import HostAsker, ToolDeps
+from gatepost.tools.call import Caller, HostAsker, ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 from gatepost_testing.channel import FakeChannel
 

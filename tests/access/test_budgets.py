@@ -10,8 +10,8 @@ from gatepost.access.budgets import (
     render_notice,
     render_usd,
 )
+from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid
-from gatepost.core.periods import Period
 from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.money.reservations import BudgetDenial
 

@@ -10,7 +10,7 @@ from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffects, make_effects
 from gatepost.access.tiers import ROOT_FOLDER, Tier, covers
 from gatepost.core.records import replace
-from gatepost.messages.untrusted import make_untrusted
+from gatepost.messages.inbound import make_untrusted
 from gatepost.store.rights.acl import OPERATOR, AclEffect, AclRow
 
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")

@@ -1,6 +1,6 @@
 import pytest
 
-from gatepost.access.tiers import Tier, check_folder, covers, tier_of
+from gatepost.access.tiers import Tier, TreeScope, check_folder, covers, may_act_on, may_watch, tier_of
 from gatepost.core.errors import Invalid
 
 
@@ -61,3 +61,26 @@ def test_a_group_covers_itself_and_what_is_below_and_root_covers_all() -> None:
     assert not covers("acme", "acmes")
     assert not covers("acme/eng", "acme")
     assert not covers("acme", "root")
+
+
+CROOKED = ("acme/../beta", "acme/..", "acme/./eng", "acme//eng", "acme/", "/acme", "acme/eng/../../beta", "acme/\n", "")
+
+
+@pytest.mark.parametrize("target", CROOKED)
+@pytest.mark.parametrize("folder", ["acme", "root"])
+@pytest.mark.parametrize("within", list(TreeScope))
+def test_stranger_e_what_is_no_folder_is_within_nobodys_reach(within: TreeScope, folder: str, target: str) -> None:
+    assert not may_act_on(within, folder, target)
+
+
+@pytest.mark.parametrize("target", CROOKED)
+def test_stranger_e_what_is_no_folder_is_covered_and_watched_by_nobody(target: str) -> None:
+    assert not covers("acme", target)
+    assert not covers("root", target)
+    assert not may_watch("acme", target, open=True)
+    assert not may_watch("root", target, open=True)
+
+
+def test_a_group_reaches_what_is_below_it() -> None:
+    assert may_act_on(TreeScope.SUBTREE, "acme", "acme/a.b/c_d")
+    assert not may_act_on(TreeScope.SUBTREE, "acme", "acmes")

@@ -11,9 +11,8 @@ from gatepost.channels.irc.adapter import ChannelMembers, IrcChannel
 from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
-from gatepost.messages.inbound import Verb
+from gatepost.messages.inbound import Verb, is_untrusted
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.messages.untrusted import is_untrusted
 from gatepost_testing.platforms.base import PlatformFault
 from gatepost_testing.platforms.irc import CAPABILITIES, IrcPlatform
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel

@@ -10,9 +10,8 @@ from gatepost.channels.terminal import TerminalChannel
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.messages.outbound import Outbound
+from gatepost.messages.outbound import Draft, Outbound
 from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "terminal:main"

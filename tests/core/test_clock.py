@@ -1,6 +1,8 @@
+from datetime import UTC, datetime
+
 import pytest
 
-from gatepost.core.clock import DatabaseClock, SystemClock, iso, to_microseconds
+from gatepost.core.clock import DatabaseClock, Period, SystemClock, end_of_period, iso, start_of_period, to_microseconds
 
 
 def test_the_clock_never_stands_still_nor_runs_backwards() -> None:
@@ -125,3 +127,25 @@ def test_a_databases_clock_that_is_set_forward_makes_nothing_older() -> None:
 
     assert database.clock.now() == database.now
     assert database.clock.ago(60 * 10**6) < made < database.clock.ago(40 * 10**6)
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("moment", "period", "start", "end"),
+    [
+        ("2026-11-15T12:30:01", Period.DAY, "2026-11-15", "2026-11-16"),
+        ("2026-11-15T00:00:00", Period.DAY, "2026-11-15", "2026-11-16"),
+        ("2026-11-15T23:59:59.999999", Period.DAY, "2026-11-15", "2026-11-16"),
+        ("2026-12-31T23:59:59.999999", Period.DAY, "2026-12-31", "2027-01-01"),
+        ("2026-11-15T12:30:01", Period.MONTH, "2026-11-01", "2026-12-01"),
+        ("2026-12-31T23:59:59.999999", Period.MONTH, "2026-12-01", "2027-01-01"),
+        ("2027-01-01T00:00:00", Period.MONTH, "2027-01-01", "2027-02-01"),
+        ("2028-02-29T08:00:00", Period.MONTH, "2028-02-01", "2028-03-01"),
+        ("2027-01-31T08:00:00", Period.MONTH, "2027-01-01", "2027-02-01"),
+    ],
+)
+def test_a_period_begins_and_ends_at_midnight_utc(moment: str, period: Period, start: str, end: str) -> None:
+    assert (start_of_period(period, at(moment)), end_of_period(period, at(moment))) == (at(start), at(end))

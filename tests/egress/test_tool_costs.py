@@ -8,8 +8,8 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.egress import tool_costs
-from gatepost.egress.media_tokens import WINDOW
 from gatepost.egress.prices import read_prices, read_tools
+from gatepost.egress.prompt_sizes import WINDOW
 from gatepost.egress.tool_costs import ANY_TOOL, DeclaredTool, Surcharge, ToolCost
 from gatepost.store.sessions import groups
 

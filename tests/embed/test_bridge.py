@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.embed import ToolHost
-from gatepost.jsonrpc import errors
+from gatepost.jsonrpc import protocol
 from gatepost.jsonrpc.bridge_command import bridge_command
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -37,8 +37,8 @@ async def test_the_2026_wire_needs_no_handshake(connecting: Connecting) -> None:
         assert result["resultType"] == "complete"
         assert result["_meta"][META + "serverInfo"]["name"] == "shop"
         late = await client.answer(client.ask("initialize", {"protocolVersion": "2025-11-25"}))
-        assert late["error"]["code"] == errors.UNSUPPORTED_VERSION
-        assert (await client.answer(client.ask("ping")))["error"]["code"] == errors.METHOD_NOT_FOUND
+        assert late["error"]["code"] == protocol.UNSUPPORTED_VERSION
+        assert (await client.answer(client.ask("ping")))["error"]["code"] == protocol.METHOD_NOT_FOUND
 
 
 async def test_a_version_that_is_not_known_is_told_which_are(connecting: Connecting) -> None:
@@ -46,7 +46,7 @@ async def test_a_version_that_is_not_known_is_told_which_are(connecting: Connect
         newer = {**ENVELOPE, META + "protocolVersion": "2031-01-01"}
         error = (await client.answer(client.ask("tools/list", {"_meta": newer})))["error"]
         assert error["data"] == {"supported": ["2026-07-28"], "requested": "2031-01-01"}
-        assert (await client.answer(client.ask("tools/list")))["error"]["code"] == errors.INVALID_PARAMS
+        assert (await client.answer(client.ask("tools/list")))["error"]["code"] == protocol.INVALID_PARAMS
         found = await client.answer(client.ask("initialize", {"protocolVersion": "1999-01-01"}))
         assert found["result"]["protocolVersion"] == "2025-11-25"
         assert (await client.answer(client.ask("ping")))["result"] == {}
@@ -64,20 +64,20 @@ async def test_a_subscription_is_acknowledged_and_can_be_given_up(connecting: Co
 async def test_paseo_31_bad_lines_between_good_ones_are_answered_and_do_no_harm(connecting: Connecting) -> None:
     async with ToolHost([echo]) as host, connecting(host.command()) as client:
         for line, code in (
-            (b"{bad", errors.PARSE_ERROR),
-            (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}', errors.PARSE_ERROR),
-            (b"[" * 100_000, errors.PARSE_ERROR),
-            (b"[]", errors.INVALID_REQUEST),
-            (b'{"id":null,"jsonrpc":"2.0","method":"ping"}', errors.INVALID_REQUEST),
-            (b'{"jsonrpc":"2.0"}', errors.INVALID_REQUEST),
+            (b"{bad", protocol.PARSE_ERROR),
+            (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}', protocol.PARSE_ERROR),
+            (b"[" * 100_000, protocol.PARSE_ERROR),
+            (b"[]", protocol.INVALID_REQUEST),
+            (b'{"id":null,"jsonrpc":"2.0","method":"ping"}', protocol.INVALID_REQUEST),
+            (b'{"jsonrpc":"2.0"}', protocol.INVALID_REQUEST),
         ):
             client.send(line)
             answer = await client.next()
             assert (answer["id"], answer["error"]["code"]) == (None, code)
         for method, params, code in (
-            ("dance", {}, errors.METHOD_NOT_FOUND),
-            ("tools/call", {"name": 1}, errors.INVALID_PARAMS),
-            ("tools/call", {"name": "echo", "arguments": []}, errors.INVALID_PARAMS),
+            ("dance", {}, protocol.METHOD_NOT_FOUND),
+            ("tools/call", {"name": 1}, protocol.INVALID_PARAMS),
+            ("tools/call", {"name": "echo", "arguments": []}, protocol.INVALID_PARAMS),
         ):
             assert (await client.answer(client.ask(method, params)))["error"]["code"] == code
         client.send(b"\n")

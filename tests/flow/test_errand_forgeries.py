@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gatepost.core.registry import load_package
-from gatepost.gate.caller import Caller
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.outbound import Op
@@ -19,6 +18,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.errands import MOST_FILES, MOST_SAID, Errand
+from gatepost.tools.call import Caller
 from gatepost_testing.gate_agent import ROOM, GateAgent
 
 from .test_errands import NOW, ErrandDesk

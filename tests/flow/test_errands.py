@@ -10,7 +10,6 @@ from gatepost.core.registry import load_package
 from gatepost.flow.errand_loop import stop_errand
 from gatepost.flow.errands import return_result
 from gatepost.flow.sessions.session_stop import stop_own_work, stop_session
-from gatepost.gate.caller import Caller
 from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages, outbox
@@ -27,6 +26,7 @@ from gatepost.store.sessions.errands import CUT, LONGEST_RESULT, Errand, ErrandS
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy, record_failure
 from gatepost.store.sessions.turns import Turn
+from gatepost.tools.call import Caller
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.core.clock import Period
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal

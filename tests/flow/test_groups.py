@@ -132,7 +132,7 @@ async def test_stranger_14_files_that_another_group_was_sent_too_stay(stored_hom
             (stored_home.media / "in" / f"f-{number}").mkdir(parents=True)
         remains = await store.read(find_leftovers, "acme")
         assert await store.read(inbox.list_contents_only_for, "beta")
-        removed, left = await remove_leftovers(home, remains)
+        removed, left = await remove_leftovers(stored_home, remains)
     finally:
         store.close()
 

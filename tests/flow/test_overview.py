@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.clock import HOUR, MINUTE
-from gatepost.core.periods import Period
+from gatepost.core.clock import HOUR, MINUTE, Period
 from gatepost.core.records import replace
 from gatepost.flow.overview import (
     TOO_LONG,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow import grant_changes
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups, sessions
+from gatepost.tools.call import Caller
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.servers.postgres import PACKAGE, find_programs
 

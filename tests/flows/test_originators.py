@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.flow import grant_changes
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.messages import inbox

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.core.periods import Period
 from gatepost.flow.people import person_traces
 from gatepost.flow.sessions.replaying import MOST_REPLAYS
 from gatepost.messages.inbound import Attachment, Verb

@@ -13,8 +13,8 @@ import pytest
 
 from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
+from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind

@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr
 from gatepost.access.grants import parse
 from gatepost.access.subjects import ANY_EFFECTS, Subject, make_effects
 from gatepost.core.errors import SetupError
+from gatepost.core.json_limits import DEEPEST
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
@@ -41,7 +42,6 @@ from gatepost.gate.connectors import (
     record_accepted,
 )
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.json_depth import DEEPEST
 from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -13,15 +13,13 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import FIRST_ALLOWED, FIRST_REFUSED, MOST_WAITING, WINDOW
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.tool_answers import LARGEST_PASSED, make_failure
+from gatepost.gate.tool_answers import LARGEST_ANSWER, LARGEST_PASSED, make_failure
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations
 from gatepost.store.port import Db
@@ -29,7 +27,7 @@ from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turns import Turn
-from gatepost.tools.call import ToolCall
+from gatepost.tools.call import Caller, ToolCall
 from gatepost.tools.contract import Body, ForwardedResult, Tool, tool
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent

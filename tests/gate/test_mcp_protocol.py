@@ -21,8 +21,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
 from gatepost.gate.mcp_messages import LARGEST_META
 from gatepost.gate.mcp_protocol import MOST_IN_FLIGHT, MOST_LISTENING, MOST_WAITING, McpProtocol, SubmitTurn
-from gatepost.jsonrpc.errors import REVOKED, TOO_MANY
 from gatepost.jsonrpc.messages import LONGEST_ID
+from gatepost.jsonrpc.protocol import REVOKED, TOO_MANY
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool

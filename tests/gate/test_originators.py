@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.core.clock import Period
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow import grant_changes
 from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
-from gatepost.gate.caller import Caller
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
@@ -27,6 +26,7 @@ from gatepost.store.sessions import agents, groups, sessions, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
+from gatepost.tools.call import Caller
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")

@@ -26,7 +26,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.token_bucket import Rate
 from gatepost.gate.mcp_protocol import LEFT_OUT, MOST_UNREAD
 from gatepost.gate.tool_socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
-from gatepost.jsonrpc.errors import REVOKED
+from gatepost.jsonrpc.protocol import REVOKED
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool

@@ -14,8 +14,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import Registry
+from gatepost.gate.tool_answers import LARGEST_ANSWER
 from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gatepost.access.budgets import render_denial
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.money.reservations import BudgetDenial

@@ -4,8 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.messages.graphemes import LONGEST_CLUSTER, find_boundary, is_boundary
-from gatepost.messages.text_size import WIDEST, TextUnit, find_end, fits, measure, shorten
+from gatepost.messages.text_size import (
+    LONGEST_CLUSTER,
+    WIDEST,
+    TextUnit,
+    find_boundary,
+    find_end,
+    fits,
+    is_boundary,
+    measure,
+    shorten,
+)
 
 CLUSTERS = [
     "e\u0301",  # a letter with its accent

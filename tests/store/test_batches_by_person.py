@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind

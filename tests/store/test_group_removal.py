@@ -1,6 +1,6 @@
 """A group that is removed leaves no right to a later one of the same name; what limited it stays."""
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.records import replace
 from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.store.money import budgets, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.reservations import BudgetReservation

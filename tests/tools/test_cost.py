@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.registry import load_package
 from gatepost.flow import errands as flow_errands
 from gatepost.flow.errands import MOST_OPEN, MOST_OPEN_GROUP
-from gatepost.gate.caller import Caller
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
@@ -25,6 +24,7 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import errands, groups, sessions, turn_claims, turns
 from gatepost.store.sessions.errands import Errand
+from gatepost.tools.call import Caller
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 

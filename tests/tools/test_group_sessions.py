@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from gatepost.access.grants import parse
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.gate.tool_answers import LARGEST_ANSWER, ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.port import Db

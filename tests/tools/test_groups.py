@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.tree_scope import may_watch
+from gatepost.access.tiers import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.flow.schedule.firing import has_way

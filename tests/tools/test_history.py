@@ -8,14 +8,13 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.channels.contract import MYSELF
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.gate.tool_answers import LARGEST_ANSWER, ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages, outbox, room_history

@@ -10,12 +10,11 @@ from typing import Any, TypeVar, TypeVarTuple
 import pytest
 
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.gate.tool_answers import LARGEST_ANSWER, ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions, turns

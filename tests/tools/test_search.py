@@ -10,11 +10,10 @@ import pytest
 from pytest import MonkeyPatch
 
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.gate.tool_answers import LARGEST_ANSWER, ToolAnswer
 from gatepost.store import search
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config

@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from gatepost.access.grants import ParamCondition, check_condition, check_subject_condition, parse_params
 from gatepost.access.subjects import ROOM_PARAM, find_subject
-from gatepost.core.globs import glob_to_regex, is_glob
-from gatepost.core.linear_regex import BadPattern, compile_linear_regex
-from gatepost.messages.untrusted import get_claimed, is_untrusted
+from gatepost.core.linear_patterns import BadPattern, compile_linear_regex, glob_to_regex, is_glob
+from gatepost.messages.inbound import get_claimed, is_untrusted
 from gatepost.store.rights.acl import ANYWHERE, OPERATOR, ROLE, AclEffect, AclRow
 
 LONGEST_SCOPE = 512

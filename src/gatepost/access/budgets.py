@@ -6,9 +6,8 @@ Amounts are whole millionths of a USD everywhere but in what people see.
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import SECOND, Period
 from gatepost.core.errors import Invalid
-from gatepost.core.periods import Period
 from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
 from gatepost.store.money.reservations import DEAREST, BudgetDenial
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, Subject, ToolEffects, find_subject
-from gatepost.core.globs import matches_wildcard
+from gatepost.core.linear_patterns import matches_wildcard
 
 MOST_QUORUM = 20  # people whom a rule may ask for
 _HOLD = re.compile(r"hold(?: |\[([^]]*)\] ?)")

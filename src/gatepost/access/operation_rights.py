@@ -1,10 +1,15 @@
-"""Which operations somebody may run, where: the rows of the access list, read once for many questions."""
+"""Rights to run operations: of a person or a group by the rows of the access list, read once for many questions, and
+the scopes of an API token.
 
-from collections.abc import Mapping, Sequence
+A scope is a right such as `tasks.read`, of which a part may be `*`. A token never has more than its maker.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from gatepost.access import acl
 from gatepost.access.acl import RoleMemberships
 from gatepost.access.tiers import is_path
+from gatepost.core.errors import Invalid
 from gatepost.store.rights.acl import OPERATOR, ROLE, AclRow
 
 
@@ -36,3 +41,34 @@ class OperationRights:
         if any(acl.denies_by_other_name(row, who, action, scope, given, claims, self._members) for row in self._rows):
             return False
         return is_path(scope) and acl.authorize(self._rows, who, action, scope, given, claims) is True
+
+
+MOST_SCOPES = 50
+MANAGING = "api_tokens"  # a token makes, sees and ends no tokens: it could outlive or outgrow itself
+
+
+def includes(scopes: Iterable[str], right: str) -> bool:
+    """Return True if one of the scopes is this right, or has `*` where they differ."""
+    if right.partition(".")[0] == MANAGING:
+        return False
+    return any(_matches(scope, right) for scope in scopes)
+
+
+def _matches(scope: str, right: str) -> bool:
+    if scope == "*":
+        return True
+    wanted, given = scope.split("."), right.split(".")
+    return len(wanted) == len(given) and all(part in ("*", other) for part, other in zip(wanted, given, strict=True))
+
+
+def check_scopes(scopes: Sequence[str], rights: Iterable[str]) -> tuple[str, ...]:
+    """The scopes, each once. One that no right fits is a mistake."""
+    known = sorted(set(rights))
+    if not scopes:
+        raise Invalid("scopes", "name at least one, like tasks.read, *.read or *")
+    if len(scopes) > MOST_SCOPES:
+        raise Invalid("scopes", f"there are more than {MOST_SCOPES}")
+    for scope in scopes:
+        if not any(_matches(scope, right) for right in known if not right.startswith(MANAGING)):
+            raise Invalid("scopes", f"no right is {scope[:80]!r}; there are {', '.join(known)}")
+    return tuple(dict.fromkeys(scopes))

@@ -15,10 +15,9 @@ from msgspec import Struct, field
 from gatepost.access import acl, grants
 from gatepost.access.grants import GrantRule
 from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, ToolEffects, find_subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
-from gatepost.access.tree_scope import world_of
+from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of, world_of
 from gatepost.core.record_fields import shown
-from gatepost.messages.untrusted import get_claimed, is_untrusted
+from gatepost.messages.inbound import get_claimed, is_untrusted
 from gatepost.store.rights.acl import ANYWHERE, AclEffect, AclRow
 
 NOTHING: Mapping[str, str] = {}

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gatepost.access import acl
-from gatepost.messages import untrusted
+from gatepost.messages import inbound
 from gatepost.store.people.users import SenderRoles, UserRole
 from gatepost.store.rights.acl import AclRow
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -17,7 +17,7 @@ SYNTHETIC = (
     "agent",
     "gatepost",
     "task",
-    untrusted.PLATFORM,
+    inbound.UNTRUSTED_PLATFORM,
 )  # of senders that are no people; nobody there gives commands
 
 

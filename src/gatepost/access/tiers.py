@@ -1,10 +1,11 @@
-"""Tiers: how deep a group stands in the tree, and who stands above whom. One function, one meaning.
+"""Tiers: how deep a group stands in the tree, who stands above whom, and which part of the tree a call may reach. Pure.
 
-`root` is the only tier 0 and has no children. Being the operator is a role of a person, never a depth.
+`root` is the only tier 0 and has no children. Being the operator is a role of a person, never a depth. Nothing crosses
+worlds below root, whatever was granted.
 """
 
 import re
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import lru_cache
 
 from gatepost.core.errors import Invalid
@@ -62,3 +63,53 @@ def is_path(folder: str) -> bool:
 def covers(parent: str, child: str) -> bool:
     """Is `child` the group itself or below it? Root covers everything that is a folder."""
     return is_path(child) and (parent in (ROOT_FOLDER, child) or child.startswith(parent + "/"))
+
+
+class TreeScope(StrEnum):
+    """How far a group may reach, from itself."""
+
+    SUBTREE = "own or below"
+    BELOW = "below"
+    CHILD = "a direct child"
+    NEAR = "own, below or above, in the same world"
+    WORLD = "the same world"
+
+
+def world_of(folder: str) -> str:
+    return folder.partition("/")[0]
+
+
+def may_act_on(within: TreeScope, folder: str, target: str) -> bool:
+    """May a group's agent act on that one? Root may act on every one but itself as a child. A target comes from the
+    agent and may be anything."""
+    if not is_path(target):
+        return False
+    if folder == ROOT_FOLDER:
+        return target != ROOT_FOLDER or within not in (TreeScope.BELOW, TreeScope.CHILD)
+    if target == ROOT_FOLDER or world_of(folder) != world_of(target):
+        return False
+    match within:
+        case TreeScope.SUBTREE:
+            return covers(folder, target)
+        case TreeScope.BELOW:
+            return target != folder and covers(folder, target)
+        case TreeScope.CHILD:
+            return target.rpartition("/")[0] == folder
+        case TreeScope.NEAR:
+            return covers(folder, target) or covers(target, folder)
+        case TreeScope.WORLD:
+            return True
+
+
+def may_watch(observer: str, source: str, *, open: bool) -> bool:
+    """Above, below, or an open sibling. Root watches everybody."""
+    if not is_path(source):
+        return False
+    if observer == ROOT_FOLDER or source.startswith(observer + "/") or observer.startswith(source + "/"):
+        return True
+    return open and is_sibling(observer, source)
+
+
+def is_sibling(folder: str, other: str) -> bool:
+    """Return True if both stand below the same group. Worlds have no siblings."""
+    return folder != other and "/" in folder and folder.rpartition("/")[0] == other.rpartition("/")[0]

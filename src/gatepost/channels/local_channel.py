@@ -16,9 +16,8 @@ from pathlib import Path
 from gatepost.channels.contract import ChannelDeps, Receive, get_file_folder_name
 from gatepost.core.errors import Unavailable
 from gatepost.core.process.thread_pools import FairThreadPool
-from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.messages.outbound import Outbound, OutboundFile
+from gatepost.messages.outbound import Draft, Outbound, OutboundFile
 
 REST_S = 0.001  # between two drafts, for each who watches
 

@@ -23,7 +23,7 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import asdict
-from gatepost.egress import price_list, prices
+from gatepost.egress import prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
@@ -123,7 +123,7 @@ def connect(
     options = choose_command(home, chosen, group, started_by, listed, tell, ask=ask)
     model = model or _model(chosen, group, base_url)
     if price:
-        price_list.parse_price(price)
+        prices.parse_price(price)
     if price and not model:
         raise Invalid("--price", "of which model? Say --model, too")
     if chosen.any_vendor and not vendor and model.startswith("claude"):
@@ -174,7 +174,7 @@ def _describe_model(home: Home, model: str, price: str) -> str:
     if not model:
         return "its own model"
     listed = settings.load_declared(home.path, FILE)
-    found = price_list.parse_price(price) if price else price_list.PriceList(home, listed)(model)
+    found = prices.parse_price(price) if price else prices.PriceList(home, listed)(model)
     if found is None:
         return model
     return f"{model} ({render_usd(found.input)} in, {render_usd(found.output)} out for a million tokens)"
@@ -183,7 +183,7 @@ def _describe_model(home: Home, model: str, price: str) -> str:
 def _has_vendor_price(home: Home, model: str) -> bool:
     """Return True if a model is booked as its vendor lists it; prices go by names, whoever answers."""
     listed = prices.find_price(model) if model else None
-    return listed is not None and price_list.PriceList(home, settings.load_declared(home.path, FILE))(model) == listed
+    return listed is not None and prices.PriceList(home, settings.load_declared(home.path, FILE))(model) == listed
 
 
 def _base(home: Home, chosen: ProviderSpec, folder: str, base_url: str) -> VendorBaseUrl:

@@ -19,9 +19,8 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
-from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.process import home_lock, listen_address
-from gatepost.core.settings import SETTINGS, Config
+from gatepost.core.settings import SETTINGS, Config, list_mistyped
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec

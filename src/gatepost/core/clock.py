@@ -1,9 +1,13 @@
-"""Time, as integer microseconds UTC. Code that needs `now` is given a clock, so that a test can hold it still."""
+"""Time, as integer microseconds UTC. Code that needs `now` is given a clock, so that a test can hold it still.
+
+Money is counted in periods: calendar days and months, UTC. A period is named by the moment it starts.
+"""
 
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
 from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -147,3 +151,29 @@ def find_moment(at: int | None, now: int) -> int:
     if at is None:
         return now
     return min(at if at % SECOND else at + SECOND - 1, now)
+
+
+class Period(StrEnum):
+    DAY = "day"
+    MONTH = "month"
+
+
+def start_of_period(period: Period, at: int) -> int:
+    """When the period that holds this moment started."""
+    day = at - at % DAY
+    if period is Period.DAY:
+        return day
+    return _moment(datetime.fromtimestamp(day // SECOND, UTC).replace(day=1))
+
+
+def end_of_period(period: Period, at: int) -> int:
+    """When the next one starts."""
+    start = start_of_period(period, at)
+    if period is Period.DAY:
+        return start + DAY
+    later = datetime.fromtimestamp(start // SECOND, UTC) + timedelta(days=31)
+    return _moment(later.replace(day=1))
+
+
+def _moment(midnight: datetime) -> int:
+    return int(midnight.timestamp()) * SECOND

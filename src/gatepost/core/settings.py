@@ -2,8 +2,12 @@
 `gatepost.toml` in the home, the environment (`GATEPOST_…`), the command line.
 
 An unknown key is an error with its dotted path. `docs/settings.md` is printed from the declarations.
+
+A start check judges what declarations cannot. It stands in the file that declares its settings, and runs before a start
+and before a setting is written. It looks at settings and files, and asks nobody over the network.
 """
 
+import difflib
 import math
 import os
 import re
@@ -17,6 +21,7 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry
 
@@ -354,3 +359,45 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SetupError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+
+
+VARIABLE_START = "GATEPOST_"
+# Of 1. Others have variables with our name as well (Kubernetes makes GATEPOST_SERVICE_HOST), which mean no setting.
+LEAST_LIKENESS = 0.85
+
+
+def list_mistyped(environ: Mapping[str, str] | None = None) -> list[str]:
+    """A sentence for each. Every setting must be declared before."""
+    known = {each.variable.removeprefix(VARIABLE_START) for _, each in SETTINGS.items()}
+    warnings = []
+    for name in sorted(os.environ if environ is None else environ):
+        rest = name.removeprefix(VARIABLE_START)
+        if rest == name or rest in known:
+            continue
+        near = difflib.get_close_matches(rest[:200], known, n=1, cutoff=LEAST_LIKENESS)
+        if near:
+            warnings.append(f"nothing reads the variable {name}; did you mean {VARIABLE_START}{near[0]}?")
+    return warnings
+
+
+StartCheck = Callable[[Home, Config], object]  # raises SetupError, which names the setting and the way out
+
+START_CHECKS: Registry[StartCheck] = Registry("start check")
+
+
+def start_check(check: StartCheck) -> StartCheck:
+    """Register the function below."""
+    name = f"{check.__module__}.{check.__qualname__}"
+    START_CHECKS.add(name, check, origin=check.__module__)
+    return check
+
+
+def list_start_errors(home: Home, config: Config, checks: Registry[StartCheck] = START_CHECKS) -> list[SetupError]:
+    """Return what a start would refuse, of the checks that are loaded."""
+    found = []
+    for check in (each for _, each in checks.items()):
+        try:
+            check(home, config)
+        except SetupError as error:
+            found.append(error)
+    return found

@@ -1,19 +1,24 @@
 """Endpoints of models: the gateway's by setting, a group's own by option, and which key is for which.
 
 A key belongs to the endpoint that it was given for. Moving an endpoint never moves a key: the new one gets none until
-somebody gives it one.
+somebody gives it one. A probe asks an endpoint whether it is there and takes a key. It costs nothing: it lists models,
+or counts tokens.
 """
 
+import asyncio
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.egress.upstream import VendorBaseUrl, parse_base_url
+from gatepost.egress.http import HttpRefusal
+from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, VendorKey, parse_base_url
 from gatepost.store.port import Db
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 from gatepost.store.sessions import groups
@@ -90,3 +95,45 @@ def read_origin(text: str) -> str:
 def key_origins(config: Config) -> dict[str, str]:
     """The gateway's endpoints, by the names of the keys that they take."""
     return {name: gateway_base(config, vendor).origin for name, vendor in VENDORS.items()}
+
+
+PROBE_S = 8.0
+_REFUSED = (401, 403)
+_NO_SUCH_PATH = (404, 405, 501)
+_COUNT = b'{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hello"}]}'
+
+
+class EndpointVerdict(Struct, frozen=True):
+    reachable: bool
+    accepted: bool | None = None  # whether it takes the key; None: it does not say
+    reason: str = ""
+
+
+async def probe_endpoint(upstream: Upstream, vendor: str, base: VendorBaseUrl, key: VendorKey) -> EndpointVerdict:
+    """Bounded by PROBE_S."""
+    try:
+        async with asyncio.timeout(PROBE_S):
+            status = await _ask_endpoint(upstream, "GET", f"{base.url}/models", vendor, key)
+            if status in _NO_SUCH_PATH and vendor == "anthropic":
+                status = await _ask_endpoint(upstream, "POST", f"{base.url}/messages/count_tokens", vendor, key)
+                status = 200 if status == 400 else status  # it judged the body, so the key has passed
+    except TimeoutError:
+        return EndpointVerdict(False, reason=f"it does not answer within {PROBE_S:g} s")
+    except HttpRefusal as error:
+        return EndpointVerdict(False, reason=error.reason)
+    if status in _REFUSED:
+        return EndpointVerdict(True, False, f"it answers {status}")
+    return EndpointVerdict(True, True) if status == 200 else EndpointVerdict(True, None, f"it answers {status}")
+
+
+async def _ask_endpoint(upstream: Upstream, method: str, url: str, vendor: str, key: VendorKey) -> int:
+    headers = {"accept": "application/json", "user-agent": "gatepost", **key.headers}
+    if vendor == "anthropic":
+        headers["anthropic-version"] = "2023-06-01"
+    if key.beta:
+        headers["anthropic-beta"] = key.beta
+    body = None
+    if method == "POST":
+        headers["content-type"], body = "application/json", _COUNT
+    async with upstream.ask(method, url, headers, body, Bill()) as response:
+        return int(response.status_code)

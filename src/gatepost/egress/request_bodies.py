@@ -16,11 +16,10 @@ import msgspec
 from msgspec import Struct, field
 
 from gatepost.core.json_limits import has_few_values
-from gatepost.egress import media_tokens, prompt_sizes, tool_costs
+from gatepost.egress import prompt_sizes, tool_costs
 from gatepost.egress.http import HttpRefusal
-from gatepost.egress.media_tokens import MediaTokens
 from gatepost.egress.prices import CacheWrite
-from gatepost.egress.prompt_sizes import PromptPart
+from gatepost.egress.prompt_sizes import MediaTokens, PromptPart
 from gatepost.egress.tool_costs import DeclaredTool, Surcharge, ToolCost, ToolCosts
 
 LARGEST_BODY = 32 * 1024 * 1024  # as Anthropic has it; nobody's models take more text than that
@@ -207,7 +206,7 @@ def check_body(
     if shape is RESPONSES:
         for name in shape.conversation:
             _check_items(body.get(name))
-    walk = _ContentContext(shape, features, media_tokens.get_picture_tokens(model), tools)
+    walk = _ContentContext(shape, features, prompt_sizes.get_picture_tokens(model), tools)
     pieces = [*_list_pieces(walk, body)]
     parts = prompt_sizes.make_parts(f"{origin} {model}", pieces)
     _check_edits(body)
@@ -231,7 +230,7 @@ def _list_pieces(walk: "_ContentContext", body: dict[str, Any]) -> Iterator[tupl
     """The tools first, then the words of the system, then each message: a conversation grows at its end."""
     known = walk.shape.conversation
     settings = {name: value for name, value in body.items() if name not in known and name not in _NO_PROMPT}
-    yield encode(settings), media_tokens.NONE
+    yield encode(settings), prompt_sizes.NO_MEDIA
     for name in reversed(known):
         value = body.get(name)
         if isinstance(value, list):
@@ -384,7 +383,7 @@ class _ContentContext(Struct):
 def _check_content(walk: _ContentContext, content: Any, depth: int) -> MediaTokens:
     """Go through everything that the model would read, level by level, and return what of it is not text. A body may
     hold so many values that a call or an object for each would hold up everybody."""
-    found, level = media_tokens.NONE, [content]
+    found, level = prompt_sizes.NO_MEDIA, [content]
     while level:
         if depth > DEEPEST:
             raise HttpRefusal(400, f"the content is nested more than {DEEPEST} deep")
@@ -393,7 +392,7 @@ def _check_content(walk: _ContentContext, content: Any, depth: int) -> MediaToke
             if type(part) is dict:
                 walk.rest()
                 _check_part(walk, part)
-                if (media := media_tokens.measure_part(part, walk.picture)) is not media_tokens.NONE:
+                if (media := prompt_sizes.measure_part(part, walk.picture)) is not prompt_sizes.NO_MEDIA:
                     found += media
                 skipped = _SAID if part.get("type") in _CALLS else ("tools",)
                 inner += [each for name, each in part.items() if type(each) in _HOLDERS and name not in skipped]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from gatepost.egress.media_tokens import WINDOW
+from gatepost.egress.prompt_sizes import WINDOW
 
 MICRO = 1_000_000
 ANY_TOOL = 1_000  # tokens that vendors say about tools as such, once

@@ -12,10 +12,9 @@ import select
 import stat
 import sys
 
-from gatepost.jsonrpc import errors
-from gatepost.jsonrpc.eras import SUBSCRIPTION, Json, McpServerInfo, ServerEra
-from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc import protocol
 from gatepost.jsonrpc.plain_json import decode, encode
+from gatepost.jsonrpc.protocol import SUBSCRIPTION, Json, JsonRpcFailure, McpServerInfo, ServerEra
 
 LIMIT = 10_485_760  # bytes of one message on the socket
 CHUNK = 256 * 1024
@@ -137,13 +136,13 @@ class McpBridge:
             try:
                 message = decode(line.decode())
             except (ValueError, RecursionError) as error:
-                raise JsonRpcFailure(errors.PARSE_ERROR, f"Parse error: {error}") from None
+                raise JsonRpcFailure(protocol.PARSE_ERROR, f"Parse error: {error}") from None
             if not isinstance(message, dict):
                 raise _invalid("one JSON object a line; batches are not accepted")
             request = message.get("id") if _is_id(message.get("id")) else None
             self._receive_message(message, request)
         except (JsonRpcFailure, RecursionError) as error:
-            deep = JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: nested too deeply")
+            deep = JsonRpcFailure(protocol.INVALID_PARAMS, "Invalid params: nested too deeply")
             self._send({"id": request, "error": (error if isinstance(error, JsonRpcFailure) else deep).to_json()})
 
     def _receive_message(self, message: Json, request: object) -> None:
@@ -157,13 +156,13 @@ class McpBridge:
         if request is None or message.get("jsonrpc") != "2.0":
             raise _invalid('`jsonrpc` must be "2.0" and `id` text or a whole number')
         if params is not None and not isinstance(params, dict):
-            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: `params` must be an object")
+            raise JsonRpcFailure(protocol.INVALID_PARAMS, "Invalid params: `params` must be an object")
         return self._handle_request(request, method, params or {})
 
     def _handle_request(self, request: object, method: str, params: Json) -> None:
         info, era = self._info, self._era
         if request in self._numbers or request in self._listening:
-            raise JsonRpcFailure(errors.INVALID_REQUEST, errors.render_id_in_use(request))
+            raise JsonRpcFailure(protocol.INVALID_REQUEST, protocol.render_id_in_use(request))
         if method == "tools/call":
             self._call(request, params)
         elif method == "tools/list":
@@ -172,7 +171,7 @@ class McpBridge:
         elif method == "initialize":
             wanted = params.get("protocolVersion")
             if not isinstance(wanted, str):
-                raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: protocolVersion must be text")
+                raise JsonRpcFailure(protocol.INVALID_PARAMS, "Invalid params: protocolVersion must be text")
             self._answer(request, info.initialized(era.initialize(wanted)))
         elif method == "ping" and not era.modern:
             self._answer(request, {})
@@ -185,14 +184,14 @@ class McpBridge:
             accepted: Json = {"notifications": {}, "_meta": {SUBSCRIPTION: request}}
             self._notify("notifications/subscriptions/acknowledged", accepted)
         else:
-            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", method)
+            raise JsonRpcFailure(protocol.METHOD_NOT_FOUND, "Method not found", method)
 
     def _call(self, request: object, params: Json) -> None:
         meta = params.get("_meta")
         modern = self._era.check(meta)
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
-            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
+            raise JsonRpcFailure(protocol.INVALID_PARAMS, "Invalid params: `name` must be text, `arguments` an object")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         call = PendingCall(request, modern, token)
         wanted: Json = {"name": name, "arguments": arguments or {}}
@@ -291,7 +290,7 @@ class McpBridge:
 
 
 def _invalid(text: str) -> JsonRpcFailure:
-    return JsonRpcFailure(errors.INVALID_REQUEST, f"Invalid request: {text}")
+    return JsonRpcFailure(protocol.INVALID_REQUEST, f"Invalid request: {text}")
 
 
 def _is_id(value: object) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 
 from gatepost.embed.results import ToolError, render, render_error
 from gatepost.embed.tool import Progress
-from gatepost.jsonrpc.errors import render_id_in_use
+from gatepost.jsonrpc.protocol import render_id_in_use
 
 LIMIT = 10_485_760  # bytes of one message
 MOST_IN_FLIGHT = 256  # calls of one connection

@@ -18,7 +18,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.model_proxy import ModelProxy
-from gatepost.egress.price_list import PriceList
+from gatepost.egress.prices import PriceList
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import LOOK_S, DeliveryLoop
 from gatepost.flow.delivery.growing_messages import GrowingMessages

@@ -20,7 +20,7 @@ from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, Reser
 from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import ModelProxy
-from gatepost.egress.price_list import PriceList
+from gatepost.egress.prices import PriceList
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.store.engine.open_store import open_store
 from gatepost.store.messages.outbox import EffectOrigin

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from gatepost.access.approvers import choose_next
 from gatepost.access.senders import is_person
-from gatepost.core.clock import DAY
-from gatepost.core.periods import Period, start_of
+from gatepost.core.clock import DAY, Period, start_of_period
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
@@ -195,7 +194,7 @@ def add(
 
 
 def _has_room(db: Db, entrance: Entrance, now: int) -> bool:
-    today = newcomers.count_admitted(db, entrance.id, start_of(Period.DAY, now))
+    today = newcomers.count_admitted(db, entrance.id, start_of_period(Period.DAY, now))
     return today < entrance.per_day and newcomers.count_below(db, entrance.folder) < MOST_BELOW
 
 

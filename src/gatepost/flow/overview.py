@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.core.clock import DAY, MINUTE
-from gatepost.core.periods import Period, start_of
+from gatepost.core.clock import DAY, MINUTE, Period, start_of_period
 from gatepost.core.records import replace
 from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.store.money import budgets
@@ -214,7 +213,7 @@ class ProviderDefaults(Struct, frozen=True):
 
 
 def read_groups(db: Db, now: int) -> list[GroupActivity]:
-    return overview.list_groups(db, start_of(Period.DAY, now))
+    return overview.list_groups(db, start_of_period(Period.DAY, now))
 
 
 def list_facts(

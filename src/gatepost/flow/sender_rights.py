@@ -9,7 +9,7 @@ from gatepost.access import senders
 from gatepost.access.acl import RoleMemberships, expand_roles, list_valid_rows
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.senders import Rights
-from gatepost.messages.untrusted import get_claimed, is_untrusted
+from gatepost.messages.inbound import get_claimed, is_untrusted
 from gatepost.store.people import users
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.port import Db

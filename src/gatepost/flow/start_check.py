@@ -6,8 +6,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.process.listen_address import LISTEN, parse
-from gatepost.core.settings import Config
-from gatepost.core.start_checks import list_start_errors, start_check
+from gatepost.core.settings import Config, list_start_errors, start_check
 from gatepost.egress import audio, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices

@@ -8,8 +8,7 @@ import msgspec
 from gatepost.access.grants import GrantRule
 from gatepost.access.policy import AccessRequest, GroupPolicy, PolicyStep
 from gatepost.access.subjects import MEANINGS, Subject
-from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.access.tree_scope import may_act_on
+from gatepost.access.tiers import ROOT_FOLDER, may_act_on
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.tools.contract import Tool, ToolScope

@@ -33,7 +33,7 @@ from gatepost.core.settings import setting_tables
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.mcp_messages import McpListedTool
 from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
-from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc.protocol import JsonRpcFailure
 from gatepost.messages.visible_text import hides_something, render_changes, show_hidden, show_hidden_in_lines
 from gatepost.store.money import costs
 from gatepost.store.port import Db, Store

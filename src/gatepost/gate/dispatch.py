@@ -13,20 +13,19 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
-from gatepost.access.tiers import covers
-from gatepost.access.tree_scope import may_act_on
+from gatepost.access.tiers import covers, may_act_on
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
+from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, UNKNOWN, AuditedCall, CallAudit
 from gatepost.gate.call_explanation import list_named_groups, make_request, render_params, render_usual_params
 from gatepost.gate.held_call import make_held_call
-from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
-from gatepost.jsonrpc.errors import INVALID_PARAMS
+from gatepost.jsonrpc.protocol import INVALID_PARAMS
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.money import budgets, costs

@@ -16,16 +16,14 @@ from gatepost.core import ids, log
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.json_limits import MOST_VALUES, has_few_values
 from gatepost.gate import mcp_messages
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ignore_progress
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, ListenParams, McpParams
 from gatepost.gate.tool_answers import ToolAnswer
-from gatepost.jsonrpc import errors, messages
-from gatepost.jsonrpc.eras import SUBSCRIPTION, McpServerInfo, ServerEra
-from gatepost.jsonrpc.errors import JsonRpcFailure
+from gatepost.jsonrpc import messages, protocol
 from gatepost.jsonrpc.messages import RequestId, encode, render_notification
-from gatepost.tools.call import Progress
+from gatepost.jsonrpc.protocol import SUBSCRIPTION, JsonRpcFailure, McpServerInfo, ServerEra
+from gatepost.tools.call import Caller, Progress
 
 TOO_MANY_VALUES = f"Invalid params: a message may hold at most {MOST_VALUES} values; put more into a file"
 MOST_IN_FLIGHT = 256  # calls of one connection
@@ -133,13 +131,13 @@ class McpProtocol:
         if method is None:
             if message.result is msgspec.UNSET and message.error is msgspec.UNSET:
                 known = request if isinstance(request, int | str) else None
-                self._fail(known, errors.INVALID_REQUEST, "Invalid request: there is no method")
+                self._fail(known, protocol.INVALID_REQUEST, "Invalid request: there is no method")
             return None  # an answer: this side asks nothing
         if request is msgspec.UNSET:
             return self._notified(method, message.params)
         if request is None or message.jsonrpc != "2.0":
             return self._fail(
-                request, errors.INVALID_REQUEST, 'Invalid request: `jsonrpc` must be "2.0" and `id` not null'
+                request, protocol.INVALID_REQUEST, 'Invalid request: `jsonrpc` must be "2.0" and `id` not null'
             )
         return self._guard(request, self._request, request, method, bytes(message.params))
 
@@ -147,14 +145,14 @@ class McpProtocol:
         """Handle a request. Its faults become its answer."""
         try:
             if self._revoked:
-                raise JsonRpcFailure(errors.REVOKED, _REVOKED)
+                raise JsonRpcFailure(protocol.REVOKED, _REVOKED)
             if request in self._flights or request in self._listening:
-                raise JsonRpcFailure(errors.INVALID_REQUEST, errors.render_id_in_use(request))
+                raise JsonRpcFailure(protocol.INVALID_REQUEST, protocol.render_id_in_use(request))
             handle(*args)
         except JsonRpcFailure as failure:
             self._fail(request, failure.code, failure.message, failure.data)
         except (ValueError, RecursionError) as error:
-            self._fail(request, errors.INVALID_PARAMS, f"Invalid params: {error}")
+            self._fail(request, protocol.INVALID_PARAMS, f"Invalid params: {error}")
 
     def tools_changed(self) -> None:
         """Tell the client that its list of tools has changed."""
@@ -170,7 +168,7 @@ class McpProtocol:
         flights, self._flights = self._flights, {}
         for request, flight in flights.items():
             flight.cancel()
-            self._fail(request, errors.REVOKED, _REVOKED)
+            self._fail(request, protocol.REVOKED, _REVOKED)
 
     def finish(self) -> None:
         """Take leave: subscriptions end in good order."""
@@ -190,7 +188,7 @@ class McpProtocol:
 
     def _request(self, request: RequestId, method: str, params: bytes) -> None:
         if not has_few_values(params):
-            raise JsonRpcFailure(errors.INVALID_PARAMS, TOO_MANY_VALUES)
+            raise JsonRpcFailure(protocol.INVALID_PARAMS, TOO_MANY_VALUES)
         if method == "tools/call":
             self._call(request, mcp_messages.read_call(params), len(params))
         elif method == "tools/list":
@@ -211,7 +209,7 @@ class McpProtocol:
         elif method == "subscriptions/listen" and self._era.modern is not False:
             self._listen(request, mcp_messages.read_listen(params))
         else:
-            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", method[:LONGEST_METHOD])
+            raise JsonRpcFailure(protocol.METHOD_NOT_FOUND, "Method not found", method[:LONGEST_METHOD])
 
     def _check_era(self, params: McpParams | None) -> bool:
         return self._era.check(params.meta if params is not None else None)
@@ -219,7 +217,7 @@ class McpProtocol:
     def _listen(self, request: RequestId, wanted: ListenParams) -> None:
         self._check_era(wanted)
         if len(self._listening) >= MOST_LISTENING:
-            raise JsonRpcFailure(errors.TOO_MANY, f"{MOST_LISTENING} subscriptions are open; cancel one")
+            raise JsonRpcFailure(protocol.TOO_MANY, f"{MOST_LISTENING} subscriptions are open; cancel one")
         changes = bool(wanted.notifications.toolsListChanged)
         self._listening[request] = changes
         accepted = {"toolsListChanged": True} if changes else {}
@@ -247,28 +245,28 @@ class McpProtocol:
             tools, why = b"", str(error)
         if self._remove_pending_call(request, flight):
             if why:
-                self._fail(request, errors.INTERNAL_ERROR, why)
+                self._fail(request, protocol.INTERNAL_ERROR, why)
             else:
                 self._answer(request, b'{"tools":%b,%b' % (tools, _LIST_FIELDS) if modern else b'{"tools":%b}' % tools)
             self._rest()
 
     def _add_pending_call(self, request: RequestId, size: int) -> _PendingCall:
         if len(self._flights) >= MOST_IN_FLIGHT:
-            raise JsonRpcFailure(errors.TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
+            raise JsonRpcFailure(protocol.TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
         if (
             size > MOST_WAITING // MOST_IN_FLIGHT
             and size + sum(each.size for each in self._flights.values()) > MOST_WAITING
         ):
-            raise JsonRpcFailure(errors.TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
+            raise JsonRpcFailure(protocol.TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
         flight = self._flights[request] = _PendingCall(size)
         return flight
 
     def _submit(self, request: RequestId, params: bytes) -> None:
         """Hidden: for agent loops that tell themselves when their turn ends. Needs no handshake."""
         if self._submit_turn is None or self._caller.session_id is None:
-            raise JsonRpcFailure(errors.METHOD_NOT_FOUND, "Method not found", "submit_turn")
+            raise JsonRpcFailure(protocol.METHOD_NOT_FOUND, "Method not found", "submit_turn")
         if not mcp_messages.read_turn(params).turn_id:
-            raise JsonRpcFailure(errors.INVALID_PARAMS, "Invalid params: turn_id is empty")
+            raise JsonRpcFailure(protocol.INVALID_PARAMS, "Invalid params: turn_id is empty")
         given = mcp_messages.read_object(params)
         flight = self._add_pending_call(request, len(params))
         ending = self._submit_turn(self._caller.session_id, given)
@@ -298,7 +296,7 @@ class McpProtocol:
             else:
                 result = mcp_messages.render_answer(answer, stamp)
                 if self._outflow is not None and len(result) > LARGE and self._outflow.unread() > MOST_UNREAD:
-                    self._fail(request, errors.TOO_MANY, LEFT_OUT)
+                    self._fail(request, protocol.TOO_MANY, LEFT_OUT)
                 else:
                     self._answer(request, result)
             self._rest()
@@ -329,12 +327,12 @@ class McpProtocol:
         try:
             result = encode(await ending)
         except Invalid as error:
-            code, text = errors.INVALID_PARAMS, f"Invalid params: {error}"
+            code, text = protocol.INVALID_PARAMS, f"Invalid params: {error}"
         except GatepostError as error:
-            code, text = errors.INTERNAL_ERROR, str(error)
+            code, text = protocol.INTERNAL_ERROR, str(error)
         except Exception:  # noqa: BLE001  the dispatching loop: the connection outlives it
             _log.exception("submit_turn broke", folder=self._caller.folder)
-            code, text = errors.INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
+            code, text = protocol.INTERNAL_ERROR, "submit_turn: internal error; the operator's log has it"
         if self._remove_pending_call(request, flight):
             self._fail(request, code, text) if code else self._answer(request, result)
             self._rest()

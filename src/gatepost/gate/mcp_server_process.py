@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gatepost import __version__
+from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.gate import mcp_messages
-from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.mcp_messages import McpListedTool, RemoteCallResult
 from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.child import ERRORS_KEPT, JsonRpcChild, spawn
-from gatepost.jsonrpc.eras import initialize_params
-from gatepost.jsonrpc.errors import METHOD_NOT_FOUND
+from gatepost.jsonrpc.protocol import METHOD_NOT_FOUND, initialize_params
 
 LARGEST_OUTPUT = 10 * 1024 * 1024  # of one run, in bytes
 MOST_LINES = 20_000  # of one run

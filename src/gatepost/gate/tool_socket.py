@@ -17,11 +17,11 @@ from gatepost.core import log
 from gatepost.core.process.acceptor import Acceptor
 from gatepost.core.process.unix_sockets import bind_unix, is_hung_up, peer_pid, remove_at_exit
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_protocol import McpProtocol, Outflow, SubmitTurn
-from gatepost.jsonrpc.errors import INVALID_REQUEST
 from gatepost.jsonrpc.messages import render_error
+from gatepost.jsonrpc.protocol import INVALID_REQUEST
+from gatepost.tools.call import Caller
 
 LARGEST_MESSAGE = 2 * 1024 * 1024  # what is larger is a file, and files go by their names
 MOST_CONNECTIONS = 8

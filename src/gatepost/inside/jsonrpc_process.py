@@ -19,8 +19,8 @@ import msgspec
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.child import JsonRpcChild, spawn
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcFailure
 from gatepost.jsonrpc.messages import RequestId
+from gatepost.jsonrpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcFailure
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 __all__ = ["FAILED", "INVALID", "UNKNOWN_METHOD", "Json", "JsonRpcFailure", "JsonRpcProcess"]

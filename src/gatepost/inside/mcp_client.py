@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 
-from gatepost.jsonrpc.eras import initialize_params
-from gatepost.jsonrpc.errors import JsonRpcFailure
-from gatepost.jsonrpc.messages import parse_message, render_notification, render_request
-from gatepost.jsonrpc.pending import PendingRequests
+from gatepost.jsonrpc.messages import PendingRequests, parse_message, render_notification, render_request
+from gatepost.jsonrpc.protocol import JsonRpcFailure, initialize_params
 
 LARGEST = 16 * 1024 * 1024
 

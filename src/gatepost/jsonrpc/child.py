@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.jsonrpc.messages import render_request
-from gatepost.jsonrpc.pending import PendingRequests
+from gatepost.jsonrpc.messages import PendingRequests, render_request
 
 ERRORS_KEPT = 2048  # bytes of stderr
 

@@ -1,11 +1,13 @@
-"""One JSON-RPC message, parsed as far as every side needs it. The rest stays raw."""
+"""One JSON-RPC message, parsed as far as every side needs it; the rest stays raw. Requests of this side wait for their
+answers, and each is answered at most once."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
+from gatepost.jsonrpc.protocol import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 
 LARGEST_DATA = 64 * 1024  # bytes of an error's `data`; the other side may fill it with anything
 LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
@@ -72,3 +74,38 @@ def parse_failure(error: msgspec.Raw) -> JsonRpcFailure:
     except (ValueError, RecursionError):
         found = _ErrorObject()
     return JsonRpcFailure(found.code, found.message or "an error without words", data)
+
+
+class PendingRequests:
+    def __init__(self) -> None:
+        self._last = 0
+        self._waiting: dict[RequestId, asyncio.Future[bytes]] = {}
+
+    def add(self, request: RequestId | None = None) -> "tuple[RequestId, asyncio.Future[bytes]]":
+        """The id of a new request, and the future of its result as JSON. Without an id it gets the next number."""
+        self._last += 1
+        key = self._last if request is None else request
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = future
+        return key, future
+
+    def remove(self, request: RequestId) -> None:
+        """Nobody waits for it any more."""
+        if (future := self._waiting.pop(request, None)) is not None:
+            future.cancel()
+
+    def answer(self, message: JsonRpcMessage) -> None:
+        """Settle the request of an answer: with its result, or with a JsonRpcFailure. Other messages are dropped."""
+        future = self._waiting.get(message.id) if isinstance(message.id, int | str) else None
+        if future is None or future.done() or message.method is not None:
+            return
+        if message.error is not msgspec.UNSET and bytes(message.error) != b"null":
+            future.set_exception(parse_failure(message.error))
+        else:
+            future.set_result(b"null" if message.result is msgspec.UNSET else bytes(message.result))
+
+    def fail(self, error: Exception) -> None:
+        """Nobody will answer: all of them fail."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error)

@@ -123,3 +123,15 @@ class Outbound(Struct, frozen=True, kw_only=True):
     card: Card | None = None
     passed: PassedMessage | None = None  # of a forward: the message `target`; None if there is nothing of it to show
     refusal: str = ""  # why the platform did not deliver it, after it had accepted it under this key
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """The next message of one session while it is written; without text, there is nothing any more. For whoever watches
+    its room: it is in no ledger, and nobody keeps it."""
+
+    session: str
+    instance: str
+    address: str
+    thread: str
+    agent: str  # its group's name, as its messages have it
+    text: str

@@ -28,9 +28,8 @@ from gatepost.messages.card import (
     CardField,
     fits_page,
 )
-from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
-from gatepost.messages.outbound import Op
+from gatepost.messages.outbound import Draft, Op
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import Message

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from gatepost.access.acl import covers_scope, expand_roles, matches_principal, matches_scope
 from gatepost.access.grants import parse
 from gatepost.access.policy import list_ancestors
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope, world_of
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import Tier, TreeScope, world_of
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.messages import room_history
 from gatepost.store.people import users
 from gatepost.store.port import Db

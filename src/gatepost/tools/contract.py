@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.access.subjects import Subject, ToolEffects, find_subject, make_effects
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope
+from gatepost.access.tiers import Tier, TreeScope
 from gatepost.core.errors import SetupError
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry

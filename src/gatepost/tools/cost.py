@@ -5,10 +5,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.budgets import MICRO, parse_usd, render_usd, to_usd_number
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import world_of
+from gatepost.access.tiers import Tier, world_of
+from gatepost.core.clock import Period, start_of_period
 from gatepost.core.errors import Invalid
-from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import setting
 from gatepost.messages.text import clean
 from gatepost.store.money import budgets, costs
@@ -96,7 +95,7 @@ def _check_day(db: Db, call: ToolCall, micro: int) -> None:
     daily = [each for each in own if each.period is Period.DAY]
     nearest = max(daily, key=lambda each: len(each.scope.name), default=None)
     whose, most = (nearest.scope.name, nearest.limit) if nearest else (world_of(folder), default)
-    reported = costs.sum_external(db, whose, start_of(Period.DAY, call.now))
+    reported = costs.sum_external(db, whose, start_of_period(Period.DAY, call.now))
     if reported > most:
         raise Invalid(
             "cost_usd",

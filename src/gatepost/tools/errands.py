@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.core.errors import Invalid, Refused
 from gatepost.flow.errands import ErrandOrder, give_errand, make_attachments
 from gatepost.flow.intake.attachments import remove_attachments

@@ -10,11 +10,10 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import LISTED, fitting, shortened, size_of
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.gate.tool_answers import LISTED, fitting, shortened, size_of
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store.messages import inbox, messages

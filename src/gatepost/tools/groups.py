@@ -8,9 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, to_builtins
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
-from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, check_folder, may_act_on, may_watch, world_of
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.flow.gateways.folder_check import check_folder_stays
@@ -19,6 +17,7 @@ from gatepost.flow.intake import routing
 from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, pop_seed, read_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.gate.tool_answers import fitting
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean

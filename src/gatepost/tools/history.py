@@ -11,10 +11,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.channels.contract import MYSELF, SupportsHistory
-from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.records import replace
@@ -22,12 +20,12 @@ from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
+from gatepost.gate.tool_answers import LISTED, shortened, size_of
 from gatepost.inside.prompts.prompt import escape
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Direction, Inbound
+from gatepost.messages.inbound import Direction, Inbound, mark_untrusted
 from gatepost.messages.text import clean
-from gatepost.messages.untrusted import mark_untrusted
 from gatepost.store.messages import messages, room_history
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.messages.outbox import EffectState

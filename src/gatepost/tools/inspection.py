@@ -5,12 +5,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on, world_of
-from gatepost.core.bounds import LISTED, fitting
+from gatepost.access.tiers import Tier, TreeScope, may_act_on, world_of
 from gatepost.core.clock import iso
 from gatepost.flow.intake import route_explanation, routing
 from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, decide_target
+from gatepost.gate.tool_answers import LISTED, fitting
 from gatepost.messages import address as addresses
 from gatepost.store.messages import room_history
 from gatepost.store.messages.room_history import RoomFailures

@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import fitting
 from gatepost.core.errors import NotFound, Refused
 from gatepost.egress import rules
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
 from gatepost.store.rights import egress
 from gatepost.store.sessions import groups

@@ -7,12 +7,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.flow.gateways.folder_check import check_here
+from gatepost.gate.tool_answers import LISTED, shortened, size_of
 from gatepost.messages.text import clean
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db

@@ -5,10 +5,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import Tier, TreeScope, may_act_on
 from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
 from gatepost.store.sessions import replays, sessions
 from gatepost.store.sessions.replays import Replay, ReplayedTurn, StartedReplay

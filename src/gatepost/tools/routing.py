@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import Tier, TreeScope, may_act_on
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import DEFAULT_SEQ, RouteFields, parse_ttl

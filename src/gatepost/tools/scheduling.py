@@ -6,15 +6,14 @@ from typing import Annotated, Any, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import extend, replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
 from gatepost.flow.schedule.task_rights import agree_to_holds
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, scheduled_texts, tasks
 from gatepost.store.schedule.firings import FiringState, Run

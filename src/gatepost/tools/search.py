@@ -8,8 +8,8 @@ from weakref import WeakValueDictionary
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
+from gatepost.gate.tool_answers import fitting
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store import search

@@ -6,9 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import Tier, TreeScope, may_act_on
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
@@ -16,6 +14,7 @@ from gatepost.core.records import replace
 from gatepost.flow import links
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.links import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState

@@ -6,13 +6,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
-from gatepost.access.tiers import ROOT_FOLDER, Tier
-from gatepost.access.tree_scope import TreeScope, may_act_on
-from gatepost.core.bounds import fitting
+from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.core.clock import iso
 from gatepost.flow import web_routes
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.web_routes import NewWebRoute, RouteMaker, parse_site_path, read_hostname
+from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
 from gatepost.store.web import web_routes as rows
 from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute

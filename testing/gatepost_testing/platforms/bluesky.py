@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.messages.graphemes import is_boundary
+from gatepost.messages.text_size import is_boundary
 from gatepost_testing.platform_rules.bluesky import BY_NAME
 from gatepost_testing.platforms import pings
 from gatepost_testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.flow.intake.command_dispatch import parse_known
 from gatepost.flow.intake.decision_explanation import ExplainedDecision, explain_decision
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.messages import address
-from gatepost.messages.inbound import Verb
-from gatepost.messages.untrusted import make_untrusted
+from gatepost.messages.inbound import Verb, make_untrusted
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost

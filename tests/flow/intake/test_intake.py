@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.clock import DAY, HOUR, SECOND
+from gatepost.core.clock import DAY, HOUR, SECOND, Period
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.core.periods import Period
 from gatepost.flow import grant_changes, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.commands.conversation import CLEARED

@@ -15,8 +15,17 @@ from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.sender_rights import find_rights, read_access
 from gatepost.messages import address as addresses
-from gatepost.messages.inbound import CLICK, Inbound, Receipt, UnrecordedState, Verb
-from gatepost.messages.untrusted import get_claimed, is_untrusted, make_untrusted, mark_untrusted
+from gatepost.messages.inbound import (
+    CLICK,
+    Inbound,
+    Receipt,
+    UnrecordedState,
+    Verb,
+    get_claimed,
+    is_untrusted,
+    make_untrusted,
+    mark_untrusted,
+)
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import messages
 from gatepost.store.messages.messages import Message

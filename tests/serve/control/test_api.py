@@ -18,7 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.process.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.messages.draft import Draft
+from gatepost.messages.outbound import Draft
 from gatepost.serve.control import contract
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.api import LARGEST_BODY, ApiDeps, make_api

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.clock import HOUR, SystemClock
+from gatepost.core.clock import HOUR, Period, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.periods import Period
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.flow.overview import AwakeSandbox

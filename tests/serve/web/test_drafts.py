@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from gatepost.core.clock import SystemClock
-from gatepost.messages.draft import Draft
+from gatepost.messages.outbound import Draft
 from gatepost.serve.web import draft_renderer
 from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.store.conftest import LEASE, NOON, Desk
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.records import replace
 from gatepost.store.gateways import incarnations
 from gatepost.store.gateways.incarnations import (

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from gatepost.core.clock import DAY, HOUR
-from gatepost.core.periods import Period
+from gatepost.core.clock import DAY, HOUR, Period
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost, TokenCounts

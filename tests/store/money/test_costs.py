@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from tests.store.conftest import Desk
 
-from gatepost.core.clock import DAY
-from gatepost.core.periods import Period
+from gatepost.core.clock import DAY, Period
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost, TokenCounts

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid
-from gatepost.core.periods import Period
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind

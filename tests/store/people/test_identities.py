@@ -1,7 +1,7 @@
 """Identities: several names of one person, whose rights count by each of them."""
 
 from gatepost.access.acl import expand_roles
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets, reservations

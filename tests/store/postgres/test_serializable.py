@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.gateways import place_notices, session_claims

@@ -12,8 +12,7 @@ from msgspec import Struct, field
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
-from gatepost.messages.inbound import Inbound, Verb
-from gatepost.messages.untrusted import mark_untrusted
+from gatepost.messages.inbound import Inbound, Verb, mark_untrusted
 
 LONGEST_TEXT = 340
 MOST_LINES = 8  # of one message; more are joined, or the server takes them for a flood

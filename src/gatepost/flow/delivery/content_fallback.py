@@ -11,9 +11,8 @@ from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
 from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
 from gatepost.messages.card import Card, render_text
-from gatepost.messages.graphemes import find_boundary, is_boundary
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
-from gatepost.messages.text_size import TextUnit, find_end, fits, measure, shorten
+from gatepost.messages.text_size import TextUnit, find_boundary, find_end, fits, is_boundary, measure, shorten
 
 SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
 LONGEST_MARK = 8

@@ -13,8 +13,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
-from gatepost.messages.draft import Draft
-from gatepost.messages.outbound import Feature
+from gatepost.messages.outbound import Draft, Feature
 from gatepost.messages.text_size import ELLIPSIS, shorten
 from gatepost.store.messages import growing_drafts
 from gatepost.store.messages.outbox import EffectOrigin

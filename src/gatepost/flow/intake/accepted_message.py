@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from gatepost.access.senders import COMMANDING, Rights, is_person
-from gatepost.access.tree_scope import is_sibling, may_watch
+from gatepost.access.tiers import is_sibling, may_watch
 from gatepost.core.errors import GatepostError
 from gatepost.core.settings import Config
 from gatepost.flow import notices

@@ -21,8 +21,7 @@ from gatepost.flow.intake.routing import RouteChoice, RouteDecision
 from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.messages.untrusted import is_untrusted
+from gatepost.messages.inbound import Direction, MessageKind, is_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import messages
 from gatepost.store.money import reservations

@@ -40,9 +40,17 @@ from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.decide import follow_decision
 from gatepost.flow.sessions.sandbox.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
-from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState, Verb
+from gatepost.messages.inbound import (
+    Attachment,
+    Inbound,
+    MessageKind,
+    Receipt,
+    UnrecordedState,
+    Verb,
+    is_untrusted,
+    mark_untrusted,
+)
 from gatepost.messages.text import clean
-from gatepost.messages.untrusted import is_untrusted, mark_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import outbox
 from gatepost.store.messages.file_passing import FilePassing

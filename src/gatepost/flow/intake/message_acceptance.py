@@ -44,8 +44,7 @@ from gatepost.flow.requests.ask_approver import SETTLES, AskingRules
 from gatepost.flow.requests.card_delivery import find_name
 from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, read_answer
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
-from gatepost.messages.untrusted import is_untrusted
+from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb, is_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import inbox, messages, room_history
 from gatepost.store.messages.inbox import InboxState

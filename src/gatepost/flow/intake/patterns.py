@@ -2,7 +2,7 @@
 
 Globs go over the `/` segments of an address. `*`, `?` and `[…]` stay within a segment; `**` covers any number of them,
 also none. `a|b` is either, and a lone `*` means that there is something. Matching takes time by the value's length
-alone (`core/globs.py`).
+alone (`core/linear_patterns.py`).
 
 Regular expressions are for `text=/…/` and use RE2: a search takes time that grows only with the text's length. Python's
 `re` can take for ever on a bad pattern and a well-chosen text, and nobody who writes a route may stop the gateway with
@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from gatepost.core.errors import Invalid
-from gatepost.core.globs import SET, glob_to_regex, is_glob
-from gatepost.core.linear_regex import BadPattern, compile_linear_regex
+from gatepost.core.linear_patterns import GLOB_SET, BadPattern, compile_linear_regex, glob_to_regex, is_glob
 
 LONGEST_GLOB = 512
 LONGEST_REGEX = 200
@@ -118,7 +117,7 @@ def split_alternatives(pattern: str) -> list[str]:
     at = 0
     while at < len(pattern):
         if pattern[at] == "[":
-            found = SET.match(pattern, at)
+            found = GLOB_SET.match(pattern, at)
             if found is None:
                 raise Invalid(
                     "match", f"the pattern {pattern!r} has a '[' without its ']'; write [[] for the character"

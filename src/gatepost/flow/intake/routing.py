@@ -23,10 +23,9 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from gatepost.access.tiers import ROOT_FOLDER, covers
-from gatepost.access.tree_scope import world_of
+from gatepost.access.tiers import ROOT_FOLDER, covers, world_of
 from gatepost.core.errors import Invalid
-from gatepost.core.globs import SIGNS
+from gatepost.core.linear_patterns import GLOB_SIGNS
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.flow.intake.patterns import (
@@ -351,7 +350,7 @@ def _check_verb(token: MatchCondition) -> None:
     """Refuse an act that nobody knows: such a condition holds for nothing, or for everything."""
     written = token.written.replace('"', "").partition("=")[2]
     for value in split_alternatives(written) if written and token.key == "verb" else ():
-        if not any(sign in value for sign in SIGNS) and value not in _VERBS:
+        if not any(sign in value for sign in GLOB_SIGNS) and value not in _VERBS:
             near = did_you_mean(value, _VERBS)
             raise Invalid("match", f"{token.written!r}: nobody can {value!r}; there are {', '.join(_VERBS)}{near}")
 

@@ -33,7 +33,6 @@ from gatepost.flow.sessions.sandbox.group_limits import limits_of
 from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_folder
 from gatepost.flow.sessions.session_deps import BATCH, WINDOW, WINDOW_CHARS, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionTimeouts, SessionTiming
-from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
@@ -49,6 +48,7 @@ from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause
 from gatepost.store.sessions.turns import Turn, TurnState
+from gatepost.tools.call import Caller
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

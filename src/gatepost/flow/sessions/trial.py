@@ -21,8 +21,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
 from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
-from gatepost.egress.price_list import PriceList
-from gatepost.egress.prices import Price
+from gatepost.egress.prices import Price, PriceList
 from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
 from gatepost.flow.reports import TrialOutcome
 from gatepost.flow.sessions.awake_session import AwakeSession
@@ -30,7 +29,6 @@ from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.gate.caller import Caller
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import Direction
 from gatepost.store.messages import inbox, messages, outbox
@@ -43,6 +41,7 @@ from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.sessions import groups, sessions, turns
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.tools.call import Caller
 
 PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
 INSTANCE, OWNER, RIGHTS = "terminal", "terminal:owner", "owner"

@@ -42,12 +42,12 @@ from gatepost.flow.sessions.sandbox.sandbox_plan import (
 )
 from gatepost.flow.sessions.sandbox.start_folder import PROJECT, StartFolder
 from gatepost.flow.worktrees.bundle_summary import BundleRef
-from gatepost.gate.caller import Caller
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store.port import Store
 from gatepost.store.rights import switches
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
+from gatepost.tools.call import Caller
 
 LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
 PREFIX = "job"

@@ -17,14 +17,14 @@ import msgspec
 from starlette.types import Scope
 
 from gatepost.gate import mcp_messages
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, McpParams
 from gatepost.gate.tool_answers import ToolAnswer
-from gatepost.jsonrpc.eras import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, McpServerInfo
 from gatepost.jsonrpc.messages import JsonRpcMessage, RequestId, encode, render_error, render_result
+from gatepost.jsonrpc.protocol import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, McpServerInfo
 from gatepost.serve.agents.eliciting_client import ELICITING, CallingClient, RetryClient, StreamClient
+from gatepost.tools.call import Caller
 
 AT_ONCE_S = 0.05  # a call that takes longer is the SDK's: it keeps streams alive and can continue them
 CANCELLED = -32800  # the code of a call that was cancelled, where HTTP must have an answer

@@ -4,12 +4,11 @@ from starlette.types import Scope
 
 from gatepost import __version__
 from gatepost.core.errors import NotFound
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store.port import Store
 from gatepost.store.sessions import groups
-from gatepost.tools.call import ToolDeps
+from gatepost.tools.call import Caller, ToolDeps
 
 PATH = "/mcp/groups"
 

@@ -3,12 +3,11 @@
 from starlette.types import Scope
 
 from gatepost import __version__
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.agents.service import AgentService
-from gatepost.tools.call import ToolDeps
+from gatepost.tools.call import Caller, ToolDeps
 
 PATH = "/mcp/agents"
 MANAGER = Caller("root", provider="operator")  # whoever may open the door is the operator

@@ -20,16 +20,22 @@ from gatepost.core.errors import GatepostError, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.json_limits import has_few_values
 from gatepost.gate import mcp_messages
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import CallParams
 from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
 from gatepost.gate.tool_answers import ToolAnswer
-from gatepost.jsonrpc.eras import CAPABILITIES
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.jsonrpc.messages import JsonRpcMessage, parse_or_fail, render_error
+from gatepost.jsonrpc.protocol import (
+    CAPABILITIES,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    JsonRpcFailure,
+    render_id_in_use,
+)
 from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient, supports_forms
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, FastPath, McpHeaders, McpHttpSession, RunningCall
+from gatepost.tools.call import Caller
 
 if TYPE_CHECKING:
     from gatepost.serve.agents.sdk_fallback import SdkFallback

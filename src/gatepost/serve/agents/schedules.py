@@ -6,7 +6,6 @@ from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
-from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
@@ -15,6 +14,7 @@ from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
 from gatepost.flow.schedule.times import parse_zone
+from gatepost.gate.tool_answers import fitting
 from gatepost.serve.agents.service import AgentService
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, tasks

@@ -42,12 +42,10 @@ from starlette.types import Receive, Scope, Send
 
 from gatepost.core import ids, log
 from gatepost.core.errors import Invalid
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import render_answer
 from gatepost.gate.tool_answers import ToolAnswer
-from gatepost.jsonrpc.eras import HANDSHAKE_VERSIONS
-from gatepost.jsonrpc.errors import INVALID_PARAMS
+from gatepost.jsonrpc.protocol import HANDSHAKE_VERSIONS, INVALID_PARAMS
 from gatepost.serve.agents.elicitation_form import ElicitationForm, FormAction, FormResponse
 from gatepost.serve.agents.eliciting_client import (
     FORMS_SINCE,
@@ -61,6 +59,7 @@ from gatepost.serve.agents.eliciting_client import (
     supports_forms,
 )
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
+from gatepost.tools.call import Caller
 
 CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
 MOST_EVENTS, MOST_KEPT = 256, 1024 * 1024  # of one session, and their bytes; the newest is kept whatever its size

@@ -11,12 +11,11 @@ from starlette.types import Scope
 from gatepost import __version__
 from gatepost.core.errors import Refused
 from gatepost.core.registry import Registry
-from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store.port import Db, Store, inline_read
 from gatepost.store.sessions import session_tokens, sessions
-from gatepost.tools.call import ToolDeps
+from gatepost.tools.call import Caller, ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 
 PATH, NAME = "/mcp/self", "gatepost-agent-self-id"

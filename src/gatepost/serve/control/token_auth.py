@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.process.listen_address import ListenAddress, parse
-from gatepost.core.settings import Config, setting
-from gatepost.core.start_checks import start_check
+from gatepost.core.settings import Config, setting, start_check
 from gatepost.core.terminal_text import make_visible
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.control.error_kinds import ApiErrorKind

@@ -17,8 +17,7 @@ from msgspec import Struct
 from gatepost import __version__
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting
-from gatepost.core.start_checks import start_check
+from gatepost.core.settings import Config, setting, start_check
 from gatepost.serve.telemetry.spans import AttributeValue, TraceSpan, TraceSpanKind
 
 if TYPE_CHECKING:

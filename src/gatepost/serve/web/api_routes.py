@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatepost.access.token_scopes import includes
+from gatepost.access.operation_rights import includes
 from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry

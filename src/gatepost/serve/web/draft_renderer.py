@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.messages.draft import Draft
+from gatepost.messages.outbound import Draft
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.plain_html import render_plain
 

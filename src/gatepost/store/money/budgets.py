@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.core.periods import Period, end_of, start_of
+from gatepost.core.clock import Period, end_of_period, start_of_period
 from gatepost.store.port import Db, LockKind, inline_read
 
 _OWN_ROW = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"  # of a budget in its period
@@ -102,7 +102,7 @@ def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, 
 def _count_anew(db: Db, scope: BudgetScope, period: Period, now: int) -> None:
     """For a budget that is new, in the period of now: what is reserved, and what the instance has spent. While there
     was no budget, nobody counted it."""
-    starts_at = start_of(period, now)
+    starts_at = start_of_period(period, now)
     reserved = _sum_where(db, "worst", "reservations", scope, starts_at)
     key = (scope.kind, scope.name, period, starts_at)
     _add_spending_row(db, key)
@@ -175,9 +175,9 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
         " COALESCE(s.refuses, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
-        (start_of(Period.DAY, now), start_of(Period.MONTH, now), *params),
+        (start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now), *params),
     )
-    bounds = {each.value: (each, start_of(each, now), end_of(each, now)) for each in Period}
+    bounds = {each.value: (each, start_of_period(each, now), end_of_period(each, now)) for each in Period}
     found = []
     for kind, name, period, limit, spent, reserved, refuses in rows:
         per, begins, ends = bounds[period]
@@ -255,7 +255,7 @@ def _in_order(statuses: Iterable[BudgetStatus]) -> list[BudgetStatus]:
 
 
 def _list_periods(folder: str, user: str, at: int) -> Iterator[tuple[BudgetScope, Period, int]]:
-    return ((scope, period, start_of(period, at)) for scope in list_scopes(folder, user) for period in Period)
+    return ((scope, period, start_of_period(period, at)) for scope in list_scopes(folder, user) for period in Period)
 
 
 def claim_notices(db: Db, folder: str, user: str, now: int) -> tuple[BudgetNotice, ...]:

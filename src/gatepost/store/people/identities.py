@@ -7,7 +7,7 @@ unpaired. Rows of the access list, secrets and direct rooms name an identity, an
 
 from msgspec import Struct
 
-from gatepost.messages.untrusted import is_untrusted
+from gatepost.messages.inbound import is_untrusted
 from gatepost.store.engine.table import Table
 from gatepost.store.money import budgets
 from gatepost.store.people import users

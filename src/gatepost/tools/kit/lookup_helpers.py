@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.access.tiers import ROOT_FOLDER, TreeScope, may_act_on
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.records import extend

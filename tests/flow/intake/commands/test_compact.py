@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.flow.intake.commands.compact import ASKED, NOTHING
 from gatepost.flow.sessions import compaction
 from gatepost.messages.outbound import Op

@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gatepost.core.clock import DAY
-from gatepost.core.periods import Period
+from gatepost.core.clock import DAY, Period
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost

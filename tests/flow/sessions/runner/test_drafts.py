@@ -7,7 +7,7 @@ import pytest
 from gatepost.flow.sessions.runner import drafts
 from gatepost.flow.sessions.runner.drafts import DraftRelay, SessionDraft
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame, WatchFrame
-from gatepost.messages.draft import Draft
+from gatepost.messages.outbound import Draft
 from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost_testing.waiting import until
 

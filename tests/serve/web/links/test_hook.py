@@ -10,9 +10,8 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from gatepost.core.clock import DAY, SystemClock
+from gatepost.core.clock import DAY, Period, SystemClock
 from gatepost.core.keyring import Keyring
-from gatepost.core.periods import Period
 from gatepost.flow import links
 from gatepost.flow.links import NewLink
 from gatepost.serve.web.hook_admission import HookBusy

@@ -1,8 +1,7 @@
 """/status and /usage: what the agent of this chat is doing, and what it costs."""
 
 from gatepost.access.budgets import render_usd
-from gatepost.core.clock import MINUTE, SECOND, iso
-from gatepost.core.periods import Period, start_of
+from gatepost.core.clock import MINUTE, SECOND, Period, iso, start_of_period
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
@@ -121,7 +120,7 @@ def _render_age(age: int) -> str:
 @chat_command("usage", right=CommandRight.MEMBER, help="what this conversation has cost, and what is left")
 def answer_usage(call: CommandCall) -> IntakeResult:
     db, now = call.case.db, call.case.now
-    today, month = start_of(Period.DAY, now), start_of(Period.MONTH, now)
+    today, month = start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now)
     lines: list[str] = []
     for _, session in call.list_sessions():
         spent_today, spent = costs.sum_since(db, session.id, today, month)

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.flow.delivery.growing_messages import GrowingMessages
 from gatepost.mailbox import runner_frames
-from gatepost.messages.draft import Draft
+from gatepost.messages.outbound import Draft
 from gatepost.messages.text import clean
 from gatepost.store.sessions.turns import Turn
 

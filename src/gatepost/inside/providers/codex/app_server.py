@@ -15,7 +15,7 @@ import msgspec
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.child import JsonRpcChild, spawn
-from gatepost.jsonrpc.errors import METHOD_NOT_FOUND, JsonRpcFailure
+from gatepost.jsonrpc.protocol import METHOD_NOT_FOUND, JsonRpcFailure
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 LARGEST_LINE = 64 * 1024 * 1024  # a tool's result is one

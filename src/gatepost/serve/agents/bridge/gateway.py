@@ -6,9 +6,8 @@ messages, and sends the message again.
 
 from __future__ import annotations
 
-from gatepost.jsonrpc.eras import Json
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from gatepost.jsonrpc.plain_json import encode_ascii
+from gatepost.jsonrpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, Json
 from gatepost.serve.agents.bridge.http import (
     BridgeFailure,
     BridgeHttpClient,

@@ -7,7 +7,7 @@ import errno
 import os
 import select
 
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, JsonRpcFailure
+from gatepost.jsonrpc.protocol import INTERNAL_ERROR, JsonRpcFailure
 from gatepost.serve.agents.bridge.loop import PollWait, now
 from gatepost.serve.agents.bridge.stdio import read_buffer
 

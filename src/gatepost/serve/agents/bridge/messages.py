@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gatepost.jsonrpc.eras import VERSION, Json
-from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 from gatepost.jsonrpc.plain_json import decode, encode_ascii
+from gatepost.jsonrpc.protocol import INVALID_REQUEST, PARSE_ERROR, VERSION, Json, JsonRpcFailure
 from gatepost.serve.agents.bridge.loop import PollTask
 
 NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}  # what Mcp-Name repeats

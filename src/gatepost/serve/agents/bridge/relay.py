@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import select
 
-from gatepost.jsonrpc.errors import INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.jsonrpc.plain_json import encode_ascii
+from gatepost.jsonrpc.protocol import INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.serve.agents.bridge.gateway import FAREWELL_S, GatewayExchange
 from gatepost.serve.agents.bridge.http import TAIL_S, BridgeFailure, BridgeHttpClient
 from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollWait, now

@@ -21,8 +21,7 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.json_web_tokens import NotProven, read_header
-from gatepost.core.settings import Config, setting
-from gatepost.core.start_checks import start_check
+from gatepost.core.settings import Config, setting, start_check
 from gatepost.flow.people.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object

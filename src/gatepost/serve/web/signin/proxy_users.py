@@ -11,8 +11,7 @@ from starlette.requests import Request
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting
-from gatepost.core.start_checks import start_check
+from gatepost.core.settings import Config, setting, start_check
 from gatepost.serve.peers import parse_address
 
 PROXY_USER_HEADER = setting(

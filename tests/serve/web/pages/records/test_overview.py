@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.clock import MINUTE, SystemClock, iso
-from gatepost.core.periods import Period
+from gatepost.core.clock import MINUTE, Period, SystemClock, iso
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
 from gatepost.flow.reports import AgentStatus, SafeStep

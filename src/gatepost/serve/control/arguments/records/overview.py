@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.core.periods import Period
+from gatepost.core.clock import Period
 from gatepost.core.record_fields import option
 from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.messages.inbound import Direction

@@ -10,7 +10,7 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.record_changes import parse_texts
 from gatepost.core.settings import Config
-from gatepost.egress import price_list
+from gatepost.egress import prices
 from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
@@ -158,7 +158,7 @@ async def try_agent(deps: OperationDeps, args: TryConnectArgs) -> TrialOutcome:
         options={**_agent_of(deps, args).trial, **_options(args.options), **_endpoint_option(deps, args)},
         secrets=_trial_secrets(deps, args),
         settings=_model_settings(deps),
-        price=price_list.parse_price(args.price) if args.price else None,
+        price=prices.parse_price(args.price) if args.price else None,
         limit_s=args.limit_s,
     )
     return await deps.try_out(wish)
@@ -232,12 +232,12 @@ async def find_base(deps: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
 
 async def store_price(deps: OperationDeps, args: ConnectArgs) -> None:
     """In the operator's own file, which is made and named in the settings if there is none."""
-    given, now = price_list.parse_price(args.price), settings.load_declared(deps.home.path, FILE)[FILE]
+    given, now = prices.parse_price(args.price), settings.load_declared(deps.home.path, FILE)[FILE]
 
     def put(db: Db) -> None:
-        price_list.write_price(deps.home.path / (now or price_list.NAME), args.model, given)
+        prices.write_price(deps.home.path / (now or prices.NAME), args.model, given)
         if not now:
-            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, price_list.NAME)
+            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, prices.NAME)
 
     await deps.write(put, action="prices.put", model=args.model, price=args.price)
 

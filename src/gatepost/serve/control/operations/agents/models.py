@@ -10,8 +10,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.egress.contract import Spender
-from gatepost.egress.endpoint_probe import EndpointVerdict, probe
-from gatepost.egress.endpoints import base_in_force
+from gatepost.egress.endpoints import EndpointVerdict, base_in_force, probe_endpoint
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import find_key
 from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
@@ -70,7 +69,7 @@ async def check_endpoints(found: Iterable[tuple[ModelUse, VendorKey | str]]) -> 
         use = those[0]
         async with gate:
             shown = NO_KEY if isinstance(key, str) else key
-            verdict = await probe(upstream, use.vendor, use.base, shown)
+            verdict = await probe_endpoint(upstream, use.vendor, use.base, shown)
         if isinstance(key, str):
             verdict = EndpointVerdict(verdict.reachable, None, key if verdict.reachable else verdict.reason)
         folders = tuple(each.folder for each in those)

@@ -12,9 +12,8 @@ from gatepost.core.home import Home
 from gatepost.core.log import hide_secrets
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import load_package
-from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
+from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting, list_start_errors
 from gatepost.core.settings_file import FileValue
-from gatepost.core.start_checks import list_start_errors
 from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES
 from gatepost.egress.prices import FILE as PRICES

@@ -1,9 +1,8 @@
 """Money: what may be spent, and what was."""
 
 from gatepost.access.budgets import parse_usd, to_usd_number
-from gatepost.core.clock import DAY, iso
+from gatepost.core.clock import DAY, Period, iso, start_of_period
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.periods import Period, start_of
 from gatepost.core.records import asdict, replace
 from gatepost.serve.control.arguments.gateway.spending import (
     BudgetAmounts,
@@ -99,7 +98,7 @@ def show_budgets(db: Db, args: ShowBudgetsArgs, now: int) -> list[BudgetView]:
 def show_cost(db: Db, args: ShowCostArgs, now: int) -> SpendingReport:
     if args.days < 0:
         raise Invalid("days", f"{args.days} is negative; 0 means all")
-    since = max(start_of(Period.DAY, now) - (args.days - 1) * DAY, 0) if args.days else 0
+    since = max(start_of_period(Period.DAY, now) - (args.days - 1) * DAY, 0) if args.days else 0
     rows = costs.list_sums(db, args.by, since)
     total = sum(row.micro for row in rows)
     return SpendingReport(

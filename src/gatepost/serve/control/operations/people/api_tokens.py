@@ -1,6 +1,6 @@
 """API tokens: make, list, revoke."""
 
-from gatepost.access.token_scopes import check_scopes
+from gatepost.access.operation_rights import check_scopes
 from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound, Refused, Unavailable

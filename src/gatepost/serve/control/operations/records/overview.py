@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.core.periods import Period, start_of
+from gatepost.core.clock import Period, start_of_period
 from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
 from gatepost.flow.overview import (
@@ -176,7 +176,7 @@ def _read_details(db: Db, shown: list[StandingAgent], rights: _CallerRights, now
     last = overview.list_last_messages(db, [each.facts.session_id for each in shown if each.facts.session_id])
     asked = overview.list_asked(db, [each.facts.request_id for each in shown if each.facts.request_id])
     managed = [each.facts.agent_id for each in shown if each.facts.agent_id]
-    costs = overview.sum_costs(db, managed, start_of(Period.DAY, now))
+    costs = overview.sum_costs(db, managed, start_of_period(Period.DAY, now))
     return [
         make_agent_overview(
             each,

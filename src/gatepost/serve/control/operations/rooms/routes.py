@@ -12,8 +12,7 @@ from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Verb
-from gatepost.messages.untrusted import is_untrusted, make_untrusted
+from gatepost.messages.inbound import Verb, is_untrusted, make_untrusted
 from gatepost.serve.control.arguments.rooms.routes import (
     AddRouteArgs,
     ListRoutesArgs,

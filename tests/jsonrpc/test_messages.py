@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from gatepost.jsonrpc.errors import JsonRpcFailure
-from gatepost.jsonrpc.messages import LARGEST_DATA, parse_failure, parse_message
-from gatepost.jsonrpc.pending import PendingRequests
+from gatepost.jsonrpc.messages import LARGEST_DATA, PendingRequests, parse_failure, parse_message
+from gatepost.jsonrpc.protocol import JsonRpcFailure
 
 
 async def test_the_first_answer_settles_a_request_and_every_other_is_dropped() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.access.token_scopes import MOST_SCOPES, check_scopes, includes
+from gatepost.access.operation_rights import MOST_SCOPES, check_scopes, includes
 from gatepost.core.errors import Invalid
 
 RIGHTS = ("tasks.read", "tasks.write", "panic", "api_tokens.write")

@@ -2,8 +2,17 @@
 
 import pytest
 
-from gatepost.jsonrpc.eras import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, ServerEra
-from gatepost.jsonrpc.errors import INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION, JsonRpcFailure
+from gatepost.jsonrpc.protocol import (
+    CAPABILITIES,
+    ENVELOPE_VERSION,
+    HANDSHAKE_VERSIONS,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    UNSUPPORTED_VERSION,
+    VERSION,
+    JsonRpcFailure,
+    ServerEra,
+)
 
 ENVELOPE = {VERSION: ENVELOPE_VERSION, CAPABILITIES: {}}
 
