@@ -23,8 +23,7 @@ from gatepost.egress import prices, rules, secret_bindings
 from gatepost.flow.group_files import check_path
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
-from gatepost.flow.schedule.spoken_times import parse_spoken_time
-from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_spoken_time, parse_zone
 from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract

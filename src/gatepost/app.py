@@ -27,15 +27,13 @@ from gatepost.egress.endpoints import key_origins
 from gatepost.flow.assembly import FlowDeps, make_channels, make_egress, make_loops, make_sessions, make_tools
 from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.gateways import duties
-from gatepost.flow.gateways.commands import GatewayCommands
+from gatepost.flow.gateways.commands import GatewayCommands, OtherHomes
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.gateways.group_mover import GroupMover
-from gatepost.flow.gateways.group_place import SHARED_FOLDER, place_home, prepare_place
+from gatepost.flow.gateways.group_place import SHARED_FOLDER, PlaceNotices, place_home, prepare_place
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import DutyWork, GatewayMembership
-from gatepost.flow.gateways.other_homes import OtherHomes
-from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
@@ -43,7 +41,7 @@ from gatepost.flow.intake import attachments
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
-from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE

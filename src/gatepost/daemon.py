@@ -3,10 +3,11 @@
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from socket import socket
 from typing import Any
 
@@ -19,7 +20,6 @@ from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
 from gatepost.core.process import home_lock
-from gatepost.core.process.descriptor_limit import raise_limit
 from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.settings import Config, list_mistyped
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
@@ -35,15 +35,14 @@ from gatepost.serve.web.signin.sign_in_methods import describe_missing, list_mis
 from gatepost.store.engine.open_store import wait_for_store
 from gatepost.store.gateways.gateway_checks import DRAIN_ASKED
 
+ENOUGH_DESCRIPTORS = 65_536  # more only makes programs slow that go through all of them
 SWITCH_S = 0.001  # after which a busy thread lets the event loop go on: of what strangers send, threads read much
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 NOTICE_S = 2.0  # so long a load balancer may go on to send requests to a gateway that has begun to drain
 DRAIN_S = 30.0  # so long turns may go on when somebody else wants this gateway to end
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
-
 # The control API on TCP: its socket, its token, the host that it is bound to and the further names that it goes by.
 ControlTcp = tuple[socket, str, str, tuple[str, ...]]
-
 _log = log.get("app")
 
 
@@ -223,7 +222,7 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     load_plugins(home)
     config = settings.load(home.path, given=given)
     check_config(home, config)
-    raise_limit()  # of the whole process, as the next: not before it is known that it starts
+    raise_descriptor_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     sys.setswitchinterval(SWITCH_S)
     log.configure(home, config)
@@ -236,3 +235,14 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
         return uvloop.run(Daemon(home, config, held).serve())
     finally:
         log.close()
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit as far as the hard one allows, up to what is enough; the limit that now holds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a container may forbid it; then it stays as it is
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return soft

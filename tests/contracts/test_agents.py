@@ -10,7 +10,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.notices import INTERRUPTED
-from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.inside import providers
 from gatepost.store.messages import inbox
 from gatepost.store.money import costs, reservations

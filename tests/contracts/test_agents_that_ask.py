@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.serve.control.arguments.agents.agents import AgentSpec, PendingRequest, WaitOutcome
 from gatepost_testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost_testing.channel import FakeChannel

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.intake.commands.conversation import BEGUN
-from gatepost.flow.intake.commands.stop import FOR_OTHERS
+from gatepost.flow.intake.commands.conversation import BEGUN, FOR_OTHERS
 from gatepost.flow.sessions import compaction
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole

@@ -8,7 +8,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow.schedule.firing import FiredRooms
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.messages.inbound import Verb
 from gatepost.store.messages import inbox
 from gatepost.store.money import ledger

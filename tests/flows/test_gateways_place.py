@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.gateways.duties import channel_duty
-from gatepost.flow.gateways.place_notices import NOTICE
+from gatepost.flow.gateways.group_place import AWAY_NOTICE
 from gatepost_testing.platforms.base import GivenFile
 from gatepost_testing.platforms.telegram import TelegramPlatform
 from gatepost_testing.provider import ScriptBuilder
@@ -62,7 +62,7 @@ def wait_for_answer(platform: TelegramPlatform, *texts: str) -> None:
 
 def count_notices(platform: TelegramPlatform) -> int:
     with platform.changed:
-        return sum(NOTICE in each.text for each in platform.record)
+        return sum(AWAY_NOTICE in each.text for each in platform.record)
 
 
 def find_place(cluster: Cluster) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gatepost.flow.notices import INTERRUPTED
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.sandbox.provider_specs import load_spec
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.money import costs

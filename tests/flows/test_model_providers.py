@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.messages import inbox
 from gatepost.store.sessions import groups, turns

@@ -36,7 +36,7 @@ OWNER, DIRECT = "lossy:user/1", "lossy:direct/1"
 MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}
 KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
-SEND = "gatepost.flow.requests.provider_answers:ProviderAnswers._send"
+SEND = "gatepost.flow.requests.request_loop:ProviderAnswers._send"
 BEFORE_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.store.rights.requests:record_answer", "after"),
     FaultPoint("gatepost.flow.intake.intake:Intake._follow", "before", match="/approve"),

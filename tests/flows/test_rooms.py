@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.runner import results
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.people import users

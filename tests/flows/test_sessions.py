@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import ledger
@@ -251,7 +251,7 @@ async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_no
 
 
 IN_ANOTHER_ZONE = (
-    "tests/flow/sessions/test_session_timeouts.py",
+    "tests/flow/sessions/test_session_ending.py",
     "tests/flows/test_sessions.py::test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversation",
     "tests/flows/test_crashes.py::"
     "test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once",

@@ -16,10 +16,10 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.process.unix_sockets import bind_unix
-from gatepost.flow.sessions import ending
+from gatepost.flow.sessions import session_ending
 from gatepost.flow.sessions.awake_session import AwakeSession
-from gatepost.flow.sessions.host import disk_space, host_shortage
-from gatepost.flow.sessions.host.disk_space import SHARE
+from gatepost.flow.sessions.host import disk_usage, host_shortage
+from gatepost.flow.sessions.host.disk_usage import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
@@ -176,7 +176,7 @@ async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path
 async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on(
     small_disk: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_space, "MOST_OF_ONE", 1)  # it is not seen before it has filled all
+    monkeypatch.setattr(disk_usage, "MOST_OF_ONE", 1)  # it is not seen before it has filled all
     add_looker(small_disk)
     channels = {"fake": (channel.kind, channel)}
     async with running_gateway(small_disk, channels, **settings()) as gateway:
@@ -251,14 +251,14 @@ except OSError:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("attack", "part"),
-    [(NAMED, 1), (EXHAUST, 1), (EXHAUST, disk_space.MOST_OF_ONE)],
+    [(NAMED, 1), (EXHAUST, 1), (EXHAUST, disk_usage.MOST_OF_ONE)],
     ids=["named files", "empty files", "empty files, and its share of the disk is watched"],
 )
 async def test_who_has_filled_a_small_disk_sleeps_and_everybody_else_is_woken(
     small_disk: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch, attack: str, part: int
 ) -> None:
     """Below its own limits. Its files stay, its message is not run again, and its room and the owner are told."""
-    monkeypatch.setattr(disk_space, "MOST_OF_ONE", part)  # 1: it is not seen before it has filled all
+    monkeypatch.setattr(disk_usage, "MOST_OF_ONE", part)  # 1: it is not seen before it has filled all
     add_looker(small_disk)
     channels = {"fake": (channel.kind, channel)}
 
@@ -387,7 +387,7 @@ async def test_a_turn_that_breaks_again_and_again_while_the_disk_is_full_is_answ
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_shortage, "LEAST_FREE", 1 << 62)  # any disk is full
-    monkeypatch.setattr(ending, "SPARED_PAUSE", 1000)
+    monkeypatch.setattr(session_ending, "SPARED_PAUSE", 1000)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         script = ScriptBuilder().otherwise().crash(2).say("done")

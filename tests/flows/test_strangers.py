@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gatepost.core.process.descriptor_limit import ENOUGH
 from gatepost.core.process.listen_address import parse
+from gatepost.daemon import ENOUGH_DESCRIPTORS
 from gatepost.serve.connection_limits import PER_PEER
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.waiting import PATIENCE_S
@@ -89,7 +89,7 @@ def test_stranger_05_a_daemon_takes_as_many_descriptors_as_it_may_have(tmp_path:
         assert daemon.stdout is not None
         assert any(line.startswith(READY) for line in daemon.stdout), errors.read_text()
         now = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)[0]
-    assert now == (ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH))
+    assert now == (ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_DESCRIPTORS))
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be set on Linux")

@@ -12,6 +12,9 @@ from gatepost.access.tiers import is_path
 from gatepost.core.errors import Invalid
 from gatepost.store.rights.acl import OPERATOR, ROLE, AclRow
 
+MOST_SCOPES = 50
+MANAGING = "api_tokens"  # a token makes, sees and ends no tokens: it could outlive or outgrow itself
+
 
 class OperationRights:
     """Rights of a person or a group; a role has members and is none. Members of the operator's role may run
@@ -41,10 +44,6 @@ class OperationRights:
         if any(acl.denies_by_other_name(row, who, action, scope, given, claims, self._members) for row in self._rows):
             return False
         return is_path(scope) and acl.authorize(self._rows, who, action, scope, given, claims) is True
-
-
-MOST_SCOPES = 50
-MANAGING = "api_tokens"  # a token makes, sees and ends no tokens: it could outlive or outgrow itself
 
 
 def includes(scopes: Iterable[str], right: str) -> bool:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.store.port import Db
 
 _MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,200})'")

@@ -19,8 +19,7 @@ from gatepost import __version__
 from gatepost.cli import commands
 from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
-from gatepost.core.errors import GatepostError
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import GatepostError, did_you_mean
 from gatepost.core.registry import list_area_modules
 from gatepost.core.terminal_text import make_visible
 

@@ -3,7 +3,9 @@
 An error's text is written for a person: it names the thing and the way out. Tracebacks are for logs.
 """
 
+import difflib
 import math
+from collections.abc import Iterable
 
 LONGEST_PART = 4000  # characters, of the beginning and of the end
 RETRY_S = 5.0  # after which it is worth a try, where nobody knows better
@@ -86,3 +88,10 @@ class NotFound(GatepostError):
     def __init__(self, kind: str, name: str, hint: str = "") -> None:
         super().__init__(f"no {kind} named {name!r}" + (f"; {hint}" if hint else ""))
         self.kind, self.name, self.hint = kind, name, hint
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, to be put behind an error; '' if nothing is near."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(given.lower()[:200], names, n=1)
+    return f"; did you mean {str(names[near[0]])!r}?" if near else ""

@@ -10,6 +10,7 @@ LONGEST_NUMBER = 640  # digits; writing an integer takes the square of them. Pyt
 MOST_VALUES = 10_000  # in one request, frame or call: what is larger is a file
 
 _SIGNS = (b",", b"[", b"{")  # every value but the first follows one of them
+DEEPEST = 100
 
 
 def bound_values(raw: bytes) -> int:
@@ -30,9 +31,6 @@ def has_few_values(raw: bytes, most: int = MOST_VALUES) -> bool:
 def limit_numbers() -> None:
     """From now on, in this process, a longer integer is no JSON that can be read."""
     sys.set_int_max_str_digits(LONGEST_NUMBER)
-
-
-DEEPEST = 100
 
 
 def check_depth(value: Any) -> None:

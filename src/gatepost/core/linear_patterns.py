@@ -19,6 +19,10 @@ MOST_KEPT = 1024  # compiled programs, which bounds their memory altogether
 
 
 _UNREAD = re.compile(r"(?<!\\)\{(?:,\d|\d+,\d{5}|\d{5})\d*\}?")  # RE2 would take these for plain characters
+GLOB_SIGNS = "*?["
+_LAST = 0x10FFFF
+_SLASH = ord("/")
+GLOB_SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 
 
 class BadPattern(ValueError):
@@ -82,12 +86,6 @@ def _reason(error: Exception) -> str:
     if kind.startswith("pattern too large"):
         return "it is too large; use smaller numbers in {} and smaller sets"
     return f"{kind}: {where[:40]}" if where else text[:80]
-
-
-GLOB_SIGNS = "*?["
-_LAST = 0x10FFFF
-_SLASH = ord("/")
-GLOB_SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 
 
 def is_glob(text: str) -> bool:

@@ -6,8 +6,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
-from gatepost.core.errors import Invalid
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.record_fields import get_bare_type, split_notes
 
 S = TypeVar("S", bound=Struct)

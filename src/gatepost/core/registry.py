@@ -16,8 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
 
-from gatepost.core.errors import NotFound, SetupError
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import NotFound, SetupError, did_you_mean
 
 MOST_NAMED = 30  # things that an error names one by one
 

@@ -20,15 +20,24 @@ from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry
 
 T = TypeVar("T")
 Table = TypeVar("Table", bound=msgspec.Struct)
 
 SETTINGS: Registry["Setting[Any]"] = Registry("setting")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+SECRET_ELSEWHERE = (
+    "that is a secret, which belongs in no file and no variable: remove it there, and give it to `gatepost channel add`"
+    " or `gatepost channel set`"
+)
+KIND = "kind"  # the key that makes a table an instance
+INSTANCE = "<instance>"  # in the name of a declaration: any name that people choose
+VARIABLE_START = "GATEPOST_"
+# Of 1. Others have variables with our name as well (Kubernetes makes GATEPOST_SERVICE_HOST), which mean no setting.
+LEAST_LIKENESS = 0.85
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +162,6 @@ def setting(
     return declared
 
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
-
-
 def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mapping[str, Table]]:
     """Declare a table of tables: `[name.github]` is a `kind` named github. In the environment they are JSON."""
 
@@ -182,14 +188,6 @@ def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mappin
     )
     SETTINGS.add(name, declared, origin=help)
     return declared
-
-
-SECRET_ELSEWHERE = (
-    "that is a secret, which belongs in no file and no variable: remove it there, and give it to `gatepost channel add`"
-    " or `gatepost channel set`"
-)
-KIND = "kind"  # the key that makes a table an instance
-INSTANCE = "<instance>"  # in the name of a declaration: any name that people choose
 
 
 def check_name(name: str) -> str:
@@ -359,11 +357,6 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise SetupError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {error.strerror}") from None
-
-
-VARIABLE_START = "GATEPOST_"
-# Of 1. Others have variables with our name as well (Kubernetes makes GATEPOST_SERVICE_HOST), which mean no setting.
-LEAST_LIKENESS = 0.85
 
 
 def list_mistyped(environ: Mapping[str, str] | None = None) -> list[str]:

@@ -36,6 +36,10 @@ OPENAI_BASE = setting(
 BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE}
 OPTIONS = {vendor: f"{vendor}_base_url" for vendor in BASES}  # of a group with an endpoint of its own
 VENDORS = {ANTHROPIC_API_KEY: "anthropic", ANTHROPIC_AUTH_TOKEN: "anthropic", OPENAI_API_KEY: "openai"}
+PROBE_S = 8.0
+_REFUSED = (401, 403)
+_NO_SUCH_PATH = (404, 405, 501)
+_COUNT = b'{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hello"}]}'
 
 
 def gateway_base(config: Config, vendor: str) -> VendorBaseUrl:
@@ -95,12 +99,6 @@ def read_origin(text: str) -> str:
 def key_origins(config: Config) -> dict[str, str]:
     """The gateway's endpoints, by the names of the keys that they take."""
     return {name: gateway_base(config, vendor).origin for name, vendor in VENDORS.items()}
-
-
-PROBE_S = 8.0
-_REFUSED = (401, 403)
-_NO_SUCH_PATH = (404, 405, 501)
-_COUNT = b'{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hello"}]}'
 
 
 class EndpointVerdict(Struct, frozen=True):

@@ -25,127 +25,12 @@ _HEAD = rb"([0-9A-Fa-f]{1,12})(?:[ \t]*;[\t\x20-\x7e]*)?"
 _SIZE = re.compile(_HEAD + rb"\Z")
 _SIZE_LINE = re.compile(_HEAD + rb"\r\n")
 _END = b"\r\n"
-
-
-class TooLarge(Exception):
-    """The chunks announce more bytes than the limit."""
-
-
-class _State(Enum):
-    SIZE = auto()
-    DATA = auto()
-    DATA_END = auto()
-    LAST = auto()
-    DONE = auto()
-
-
-class ChunkDecoder:
-    """Fed with bytes as they come; `take` until it says that more must be fed."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit, self._seen = limit, 0
-        self._buffer, self._at = b"", 0
-        self._searched = 0  # how far the buffer was searched for the end of a line
-        self._left = 0  # bytes of the present chunk
-        self._state = _State.SIZE
-
-    @property
-    def done(self) -> bool:
-        return self._state is _State.DONE
-
-    def feed(self, data: bytes) -> None:
-        """All that was fed before must have been taken."""
-        self._buffer = self._buffer[self._at :] + data
-        self._searched -= self._at
-        self._at = 0
-
-    def read_chunk(self) -> tuple[bytes, int] | None:
-        """Return what the next chunks hold, joined, and how many chunks began. None: more must be fed, or the body is
-        done. Raises ValueError, TooLarge."""
-        out: list[bytes] = []
-        begun = 0
-        while begun < MOST_CHUNKS and self._state is not _State.DONE:
-            if self._state is _State.DATA:
-                piece = self._data()
-                if not piece:
-                    break
-                out.append(piece)
-                continue
-            if self._state is _State.SIZE and (whole := self._read_whole(out, MOST_CHUNKS - begun)):
-                begun += whole
-                continue
-            line = self._line()
-            if line is None:
-                break
-            if self._state is _State.SIZE:
-                self._begin(line)
-                begun += 1
-            elif line:
-                raise ValueError("something stands where a chunk, or the body, should end")
-            else:
-                self._state = _State.SIZE if self._state is _State.DATA_END else _State.DONE
-        return (b"".join(out), begun) if out or begun else None
-
-    def _read_whole(self, out: list[bytes], most: int) -> int:
-        """Chunks that are there from their head to their end, which most are: several times faster than step by step.
-        Stops at the first one about which there is anything to say."""
-        buffer, at, begun = self._buffer, self._at, 0
-        while begun < most:
-            head = _SIZE_LINE.match(buffer, at)
-            if head is None or head.end() - at > LARGEST_LINE:
-                break
-            start, size = head.end(), int(head[1], 16)
-            end = start + size
-            if not size or self._seen + size > self._limit or buffer[end : end + 2] != _END:
-                break
-            out.append(buffer[start:end])
-            self._seen += size
-            at = end + 2
-            begun += 1
-        self._at = at
-        return begun
-
-    def _data(self) -> bytes:
-        piece = self._buffer[self._at : self._at + self._left]
-        self._at += len(piece)
-        self._left -= len(piece)
-        if not self._left:
-            self._state = _State.DATA_END
-        return piece
-
-    def _begin(self, line: bytes) -> None:
-        found = _SIZE.match(line)
-        if not found:
-            raise ValueError("no size of a chunk")
-        self._left = int(found[1], 16)
-        self._seen += self._left
-        if self._seen > self._limit:
-            raise TooLarge
-        self._state = _State.DATA if self._left else _State.LAST
-
-    def _line(self) -> bytes | None:
-        """The next one without its end; None: its end has not come."""
-        end = self._buffer.find(_END, max(self._at, self._searched - 1))
-        size = (end if end >= 0 else len(self._buffer)) - self._at
-        if size + len(_END) > LARGEST_LINE:
-            raise ValueError("a line that is too long")
-        if end < 0:
-            self._searched = len(self._buffer)
-            return None
-        line = self._buffer[self._at : end]
-        if b"\r" in line or b"\n" in line:
-            raise ValueError("a line that ends with one sign alone")
-        self._at = self._searched = end + len(_END)
-        return line
-
-
 LARGEST_HEAD = 64 * 1024
 MOST_HEADERS = 100
 CHUNK = PIECE
 MOST_LINGER = 256 * 1024  # bytes that are read of a request after it was refused
 HEAD_S = 30.0  # until the head is there
 PAUSE_S = 120.0  # between two pieces of a body
-
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _TARGET = re.compile(r"[\x21-\x7e]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*\Z")
@@ -166,7 +51,6 @@ _REASONS = {
     503: "Service Unavailable",
     504: "Gateway Timeout",
 }
-
 Headers = tuple[tuple[str, str], ...]
 # What asks for a part or a packed form: in either, a secret would not be recognized.
 NOT_ASKED = frozenset(("accept-encoding", "range", "if-range", "te"))
@@ -174,6 +58,10 @@ MOST_INTERIM = 16  # answers before the final one (1xx)
 MOST_LINES = 1000  # of a head
 _STATUS = re.compile(rb"http/1\.[01] [2-5][0-9]{2}(?: [^\x00-\x08\x0a-\x1f\x7f]*)?\Z")
 _FIELD = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\Z")
+
+
+class TooLarge(Exception):
+    """The chunks announce more bytes than the limit."""
 
 
 class HttpRefusal(Exception):
@@ -431,3 +319,111 @@ def _is_chunked(head: bytes, target: EgressTarget) -> bool:
     if codings not in ([], [b"chunked"]) or any(each not in (b"", b"identity") for each in packed):
         raise HttpRefusal(502, f"{target} packs its answers, so a secret in one could not be struck out", str(target))
     return bool(codings)
+
+
+class _State(Enum):
+    SIZE = auto()
+    DATA = auto()
+    DATA_END = auto()
+    LAST = auto()
+    DONE = auto()
+
+
+class ChunkDecoder:
+    """Fed with bytes as they come; `take` until it says that more must be fed."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._seen = limit, 0
+        self._buffer, self._at = b"", 0
+        self._searched = 0  # how far the buffer was searched for the end of a line
+        self._left = 0  # bytes of the present chunk
+        self._state = _State.SIZE
+
+    @property
+    def done(self) -> bool:
+        return self._state is _State.DONE
+
+    def feed(self, data: bytes) -> None:
+        """All that was fed before must have been taken."""
+        self._buffer = self._buffer[self._at :] + data
+        self._searched -= self._at
+        self._at = 0
+
+    def read_chunk(self) -> tuple[bytes, int] | None:
+        """Return what the next chunks hold, joined, and how many chunks began. None: more must be fed, or the body is
+        done. Raises ValueError, TooLarge."""
+        out: list[bytes] = []
+        begun = 0
+        while begun < MOST_CHUNKS and self._state is not _State.DONE:
+            if self._state is _State.DATA:
+                piece = self._data()
+                if not piece:
+                    break
+                out.append(piece)
+                continue
+            if self._state is _State.SIZE and (whole := self._read_whole(out, MOST_CHUNKS - begun)):
+                begun += whole
+                continue
+            line = self._line()
+            if line is None:
+                break
+            if self._state is _State.SIZE:
+                self._begin(line)
+                begun += 1
+            elif line:
+                raise ValueError("something stands where a chunk, or the body, should end")
+            else:
+                self._state = _State.SIZE if self._state is _State.DATA_END else _State.DONE
+        return (b"".join(out), begun) if out or begun else None
+
+    def _read_whole(self, out: list[bytes], most: int) -> int:
+        """Chunks that are there from their head to their end, which most are: several times faster than step by step.
+        Stops at the first one about which there is anything to say."""
+        buffer, at, begun = self._buffer, self._at, 0
+        while begun < most:
+            head = _SIZE_LINE.match(buffer, at)
+            if head is None or head.end() - at > LARGEST_LINE:
+                break
+            start, size = head.end(), int(head[1], 16)
+            end = start + size
+            if not size or self._seen + size > self._limit or buffer[end : end + 2] != _END:
+                break
+            out.append(buffer[start:end])
+            self._seen += size
+            at = end + 2
+            begun += 1
+        self._at = at
+        return begun
+
+    def _data(self) -> bytes:
+        piece = self._buffer[self._at : self._at + self._left]
+        self._at += len(piece)
+        self._left -= len(piece)
+        if not self._left:
+            self._state = _State.DATA_END
+        return piece
+
+    def _begin(self, line: bytes) -> None:
+        found = _SIZE.match(line)
+        if not found:
+            raise ValueError("no size of a chunk")
+        self._left = int(found[1], 16)
+        self._seen += self._left
+        if self._seen > self._limit:
+            raise TooLarge
+        self._state = _State.DATA if self._left else _State.LAST
+
+    def _line(self) -> bytes | None:
+        """The next one without its end; None: its end has not come."""
+        end = self._buffer.find(_END, max(self._at, self._searched - 1))
+        size = (end if end >= 0 else len(self._buffer)) - self._at
+        if size + len(_END) > LARGEST_LINE:
+            raise ValueError("a line that is too long")
+        if end < 0:
+            self._searched = len(self._buffer)
+            return None
+        line = self._buffer[self._at : end]
+        if b"\r" in line or b"\n" in line:
+            raise ValueError("a line that ends with one sign alone")
+        self._at = self._searched = end + len(_END)
+        return line

@@ -37,6 +37,10 @@ FILE = setting(
 TOOL = "tool:"  # what names of tools begin with in a file of prices
 SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
+NAME = "prices.toml"  # where there is none yet
+_HEADER = re.compile(r"\s*\[")
+_log = log.get("prices")
+Stamp = tuple[int, int, int] | None
 
 
 class CacheWrite(IntEnum):
@@ -245,13 +249,6 @@ def _read_price(where: str, table: Any) -> Price:
         longest_s=listed.longest_s,
         characters=spoken,
     )
-
-
-NAME = "prices.toml"  # where there is none yet
-_HEADER = re.compile(r"\s*\[")
-_log = log.get("prices")
-
-Stamp = tuple[int, int, int] | None
 
 
 class PriceList:

@@ -45,6 +45,8 @@ WINDOW = 1_100_000
 _PICTURES = frozenset(("image", "image_url", "input_image", "computer_screenshot"))
 _PDF = "application/pdf"
 _PAGED = frozenset(("document", "file", "input_file"))
+FRAME = 100  # tokens around a prompt that none of its parts shows
+MOST_KEPT = 4000  # beginnings of prompts that are remembered
 
 
 class MediaTokens(Struct, frozen=True):
@@ -106,10 +108,6 @@ def _url(part: dict[str, Any], name: str, begin: str) -> int:
 
 def _size(data: object) -> int:
     return len(data) if isinstance(data, str) else 0
-
-
-FRAME = 100  # tokens around a prompt that none of its parts shows
-MOST_KEPT = 4000  # beginnings of prompts that are remembered
 
 
 class PromptPart(Struct, frozen=True):

@@ -37,19 +37,18 @@ from gatepost.flow.people.newcomer_groups import NewcomerGroups
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
-from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.refused_hosts import RefusedHosts
-from gatepost.flow.requests.request_loop import RequestLoop
+from gatepost.flow.requests.request_loop import ProviderAnswers, RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.forking import EndSession, SessionForker
-from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox.sandbox_requirements import follow_channels
 from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_ending import ListeningTime
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.flow.sessions.session_timeouts import ListeningTime
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors

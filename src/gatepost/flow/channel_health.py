@@ -18,47 +18,12 @@ from gatepost.flow.channel_specs import get_last_name
 _SET_COMMAND = "`gatepost channel set`"
 _SET_WITH = re.compile(rf"(?P<before>and )?\bset (?P<what>(?:(?!\bset ).)+?) with {_SET_COMMAND}")
 _START = re.compile(r"start (?:this|the) channel again|restart (?:this|the) channel")
-
-
-def render_for_running(error: ChannelEnded, instance: str, kind: ChannelKind | None) -> str:
-    """Whole commands."""
-    text = error.remedy.replace(_SET_COMMAND, f"`{_render_set(error.reason, instance, kind)}`")
-    if error.reason is not EndReason.SECOND_POLLER or "`gatepost channel" in text:
-        return text
-    restart = f"`gatepost channel restart {instance}`"
-    return _START.sub(restart, text) if _START.search(text) else f"{text}, then {restart}"
-
-
-def _render_set(reason: EndReason, instance: str, kind: ChannelKind | None) -> str:
-    command = f"gatepost channel set {instance}"
-    if reason is EndReason.SETTING:
-        return f"{command} --set …"
-    secrets = [get_last_name(each) for each in kind.guide.ask if each.secret] if kind is not None else []
-    return f"{command} --secret {secrets[0]}" if len(secrets) == 1 else command  # of several, each is asked for
-
-
-def reword_for_new(error: ChannelEnded) -> ChannelEnded:
-    """Nothing was added, so there is nothing to set or to restart; and nothing was accepted before."""
-    why = error.why.replace("no longer accepts", "does not accept")
-    remedy = _START.sub("add the channel again", _SET_WITH.sub(_render_again, error.remedy))
-    return ChannelEnded(error.reason, why, remedy)
-
-
-def _render_again(found: re.Match[str]) -> str:
-    before, what = found["before"] or "", found["what"]
-    if what == "it":
-        what = "it" if before else "a valid one"
-    return f"{before}add the channel again with {'another' if what == 'it anew' else what}"
-
-
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
 UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it counts as one that works
 LONGEST_ERROR = 500
 MOST_MISSES = 2  # tries to reach the platform: one that fails alone is a connection that was renewed
 SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
-
-
 WELL = frozenset({ChannelState.STARTING, ChannelState.UP, ChannelState.OFF})
 UNPROVEN = frozenset({ChannelState.STARTING, ChannelState.RETRYING, ChannelState.DEAF})
 
@@ -256,3 +221,34 @@ def render_trouble(report: ChannelReport) -> str:
     """Return why it is not well, in one line."""
     remedy = f"; {report.remedy}" if report.remedy else ""
     return f"{report.state}: {report.error}{remedy}" if report.error else str(report.state)
+
+
+def render_for_running(error: ChannelEnded, instance: str, kind: ChannelKind | None) -> str:
+    """Whole commands."""
+    text = error.remedy.replace(_SET_COMMAND, f"`{_render_set(error.reason, instance, kind)}`")
+    if error.reason is not EndReason.SECOND_POLLER or "`gatepost channel" in text:
+        return text
+    restart = f"`gatepost channel restart {instance}`"
+    return _START.sub(restart, text) if _START.search(text) else f"{text}, then {restart}"
+
+
+def _render_set(reason: EndReason, instance: str, kind: ChannelKind | None) -> str:
+    command = f"gatepost channel set {instance}"
+    if reason is EndReason.SETTING:
+        return f"{command} --set …"
+    secrets = [get_last_name(each) for each in kind.guide.ask if each.secret] if kind is not None else []
+    return f"{command} --secret {secrets[0]}" if len(secrets) == 1 else command  # of several, each is asked for
+
+
+def reword_for_new(error: ChannelEnded) -> ChannelEnded:
+    """Nothing was added, so there is nothing to set or to restart; and nothing was accepted before."""
+    why = error.why.replace("no longer accepts", "does not accept")
+    remedy = _START.sub("add the channel again", _SET_WITH.sub(_render_again, error.remedy))
+    return ChannelEnded(error.reason, why, remedy)
+
+
+def _render_again(found: re.Match[str]) -> str:
+    before, what = found["before"] or "", found["what"]
+    if what == "it":
+        what = "it" if before else "a valid one"
+    return f"{before}add the channel again with {'another' if what == 'it anew' else what}"

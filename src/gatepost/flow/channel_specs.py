@@ -13,9 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, ChannelKind, SpecOrigin
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry, list_package_modules, load_folder
 from gatepost.core.settings import (
     KIND,

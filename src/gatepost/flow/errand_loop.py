@@ -33,6 +33,21 @@ MOST_RUNG = 100  # rooms that are remembered; more: all are looked at
 AGAIN_S = 1.0
 
 _log = log.get("errands")
+IDLE_S = setting(
+    "errands.close_after_s",
+    3600.0,
+    help="A conversation in which an agent works for another is closed after this long without an errand; 0: never.",
+)
+NAMED_IDLE_S = setting(
+    "errands.close_named_after_s",
+    604800.0,
+    help="The same for a conversation that has a name (`session` of send_to_agent); 0: never.",
+)
+LOOK_S = 30.0
+NEVER = -1
+NAMES = 200  # folders of sessions that one read asks about
+MOST_FOLDERS = 1_000_000
+REASON = "nobody went on with this errand"
 
 
 class SessionEnder(Protocol):
@@ -108,23 +123,6 @@ def stop_errand(db: Db, errand: Errand, now: int) -> bool:
     errands.mark_stopping(db, errands.list_children(db, errand.id), errand.reason)
     errands.cancel(db, errand.id, now)
     return ended
-
-
-IDLE_S = setting(
-    "errands.close_after_s",
-    3600.0,
-    help="A conversation in which an agent works for another is closed after this long without an errand; 0: never.",
-)
-NAMED_IDLE_S = setting(
-    "errands.close_named_after_s",
-    604800.0,
-    help="The same for a conversation that has a name (`session` of send_to_agent); 0: never.",
-)
-LOOK_S = 30.0
-NEVER = -1
-NAMES = 200  # folders of sessions that one read asks about
-MOST_FOLDERS = 1_000_000
-REASON = "nobody went on with this errand"
 
 
 class SessionSleep(Protocol):

@@ -44,6 +44,7 @@ MOST_OPEN_GROUP = setting(
 )
 MOST_NAMED = 20  # open conversations of one session with one group: each has a sandbox and files of its own
 RIGHTS = "agent"  # of what an agent puts in
+EVENT = "errand"  # also how the keys of such messages begin
 
 
 class ErrandOrder(Struct, frozen=True, kw_only=True):
@@ -167,9 +168,6 @@ def render_attachments(files: Sequence[StoredAttachment]) -> list[dict[str, str 
         {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
         for each in files
     ]
-
-
-EVENT = "errand"  # also how the keys of such messages begin
 
 
 def return_result(db: Db, errand: Errand, now: int) -> str | None:

@@ -34,6 +34,10 @@ from gatepost.store.rights.secrets import SecretReader, is_channel_secret
 from gatepost.store.sessions import prompt_sizes, sessions, turns
 
 RoomAddress = tuple[str, str]
+STOPPED = "whoever runs this gateway has stopped everything (`gatepost panic`)"
+LOOK_S = 0.25  # how long a panic may go unseen where nothing is asked for
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class StoreBudget:
@@ -142,13 +146,6 @@ class SpenderSecrets:
 
         user = await self._store.read(read)
         return await self._secrets.get(name, spender.folder, user or None, purpose=purpose, origins=origins)
-
-
-STOPPED = "whoever runs this gateway has stopped everything (`gatepost panic`)"
-LOOK_S = 0.25  # how long a panic may go unseen where nothing is asked for
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class PanicCheckingStore:

@@ -19,6 +19,8 @@ LARGEST_FILE = 64 * 1024  # bytes
 MOST_FILES, DEEPEST = 500, 8  # below skills/
 MOST_ENTRIES = 2000  # files and folders that one look sees
 _writing = threading.Lock()  # between a look at the version and the write nobody else of us writes
+LARGEST_SKILL = 100_000
+_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 
 def check_path(path: str) -> str:
@@ -129,10 +131,6 @@ def _check_version(root: UntrustedFolder, folder: str, path: str, version: str) 
 def _check_count(root: UntrustedFolder, folder: str) -> None:
     if len(_walk(root, folder)) >= MOST_FILES:
         raise Invalid("path", f"there are {MOST_FILES} files below {SKILLS}/ already")
-
-
-LARGEST_SKILL = 100_000
-_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 
 def check_skill(name: str, content: str) -> str:

@@ -82,6 +82,8 @@ _making: set[Path] = set()  # folders, while they are made
 
 T = TypeVar("T")
 _log = log.get("groups")
+TRIES, PAUSE_S = 10, 0.1  # a sandbox that was just ended may hold its folder for a moment
+_CAME = re.compile(r"in/(f-[0-9a-z]+)/")  # as intake names the folders of attachments
 
 
 class FolderPrototype(Struct, frozen=True):
@@ -263,10 +265,6 @@ async def ensure_defaults(
     for folder in complete_folders(home, made):
         _log.warning("a half-made group was completed", folder=folder)
     return first
-
-
-TRIES, PAUSE_S = 10, 0.1  # a sandbox that was just ended may hold its folder for a moment
-_CAME = re.compile(r"in/(f-[0-9a-z]+)/")  # as intake names the folders of attachments
 
 
 class GroupLeftovers(Struct, frozen=True, kw_only=True):

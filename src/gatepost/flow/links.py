@@ -71,6 +71,14 @@ SHORTEST_SECRET, LONGEST_SECRET = 16, 200
 _SECRET = re.compile(r"[\x21-\x7e]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _ORIGIN = re.compile(r"https?://[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?\Z")
+ROOMS = PREFIXES[TokenKind.CHAT_LINK]  # what the addresses of all these rooms begin with
+IDENTITY = "web:visitor/"  # what the identities of visitors begin with; nobody signs in as one
+SEQ, DROP_SEQ = 0, 1  # of the routes
+MADE_BY = "gatepost:links"
+DROP_MATCH = f"chat_jid={ROOMS}**"
+INSTANCE = "hook"
+INSTRUCTIONS = "instructions"  # in a message's content
+RIGHTS: senders.Rights = "guest"
 
 
 class NewLink(Struct, frozen=True, kw_only=True):
@@ -201,13 +209,6 @@ def _check_name(field: str, text: str) -> None:
         raise Invalid(field, f"{text[:80]!r} is not a name of letters, digits, `_` and `-`, at most 64")
 
 
-ROOMS = PREFIXES[TokenKind.CHAT_LINK]  # what the addresses of all these rooms begin with
-IDENTITY = "web:visitor/"  # what the identities of visitors begin with; nobody signs in as one
-SEQ, DROP_SEQ = 0, 1  # of the routes
-MADE_BY = "gatepost:links"
-DROP_MATCH = f"chat_jid={ROOMS}**"
-
-
 class LinkFacts(Struct, frozen=True):
     """Facts that whoever holds a link is told before they say anything."""
 
@@ -313,11 +314,6 @@ def _remove_old_routes(db: Db, known: list[Route]) -> None:
             token_id = each.match.rpartition("/")[0].rpartition("/")[2]
             if tokens.get(db, token_id) is None:
                 routes.remove(db, each.id)
-
-
-INSTANCE = "hook"
-INSTRUCTIONS = "instructions"  # in a message's content
-RIGHTS: senders.Rights = "guest"
 
 
 class LinkEnded(GatepostError):

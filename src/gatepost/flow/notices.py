@@ -20,6 +20,19 @@ _BY_CLASS: dict[str, str] = {
     TurnErrorClass.QUOTA: "the agent's account with the model's vendor has no quota left. Whoever runs this gateway"
     " can raise it; some come back alone.",
 }
+STOPPED = "Stopped."
+ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."
+INTERRUPTED = "I was interrupted, and go on with your message."
+NO_RESOURCES = (
+    "This gateway lacks something for a while, such as space on its disk. Your message waits, and I begin with it as"
+    " soon as I can."
+)
+NO_PLACE = "Other agents are at work, and all places are taken. I begin with your message as soon as one is free."
+PANIC = (
+    "Whoever runs this gateway has stopped everything for now. Messages are kept, and are worked on when it goes on"
+    " again."
+)
+MOST_TOLD = 10  # owners who are told of one thing
 
 
 def render_failure(reason: str, error_class: str, count: int) -> str:
@@ -48,21 +61,6 @@ def render_out_of_time(*, spoke: bool) -> str:
     return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."
 
 
-STOPPED = "Stopped."
-ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."
-INTERRUPTED = "I was interrupted, and go on with your message."
-NO_RESOURCES = (
-    "This gateway lacks something for a while, such as space on its disk. Your message waits, and I begin with it as"
-    " soon as I can."
-)
-NO_PLACE = "Other agents are at work, and all places are taken. I begin with your message as soon as one is free."
-
-PANIC = (
-    "Whoever runs this gateway has stopped everything for now. Messages are kept, and are worked on when it goes on"
-    " again."
-)
-
-
 def make_panic_key(switch: Switch, instance: str, address: str) -> str:
     """The room's and this panic's: said a second time, it is there already."""
     return f"notice:panic:{switch.since}:{instance}:{address}"
@@ -80,9 +78,6 @@ def add_panic_notice(
         text=PANIC,
     )
     add_outgoing_message(db, channels, notice, now)
-
-
-MOST_TOLD = 10  # owners who are told of one thing
 
 
 def add_owner_notices(db: Db, channels: ChannelInstances, key: str, text: str, now: int) -> tuple[tuple[str, str], ...]:

@@ -30,6 +30,8 @@ TOO_LONG = 15 * MINUTE  # a turn that runs so long is offered to be stopped
 
 
 _RANKS = {each: rank for rank, each in enumerate(AgentStatus)}
+FAILS_FOR = 7 * DAY  # what failed before that is history
+_Budgets = Mapping[tuple[BudgetScopeKind, str], Sequence[BudgetStatus]]
 
 
 class StepAdvice(Struct, frozen=True):
@@ -146,10 +148,6 @@ def count_standings(found: Iterable[StandingAgent]) -> dict[AgentStatus, int]:
     for each in found:
         counted[each.standing] += 1
     return counted
-
-
-FAILS_FOR = 7 * DAY  # what failed before that is history
-_Budgets = Mapping[tuple[BudgetScopeKind, str], Sequence[BudgetStatus]]
 
 
 def find_tightest(folder: str, known: _Budgets) -> BudgetStatus | None:

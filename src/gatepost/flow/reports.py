@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from gatepost.core.record_fields import ShownAs, shown
 
+NOT_LOOKED = "Files on other gateways were not looked at. They are when the person is forgotten."
+
 
 class AgentStatus(StrEnum):
     """The more somebody is needed, the earlier."""
@@ -35,9 +37,6 @@ class SafeStep(StrEnum):
     INSPECT = "inspect"  # a managed agent that failed
     STOP = "stop"  # a turn that runs too long
     CONNECT = "connect"  # an agent to a group that has the demo's
-
-
-NOT_LOOKED = "Files on other gateways were not looked at. They are when the person is forgotten."
 
 
 class ErasureReport(Struct, frozen=True, kw_only=True):

@@ -2,9 +2,8 @@
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, list_start_errors, start_check
 from gatepost.egress import audio, speech

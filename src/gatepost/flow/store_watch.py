@@ -49,6 +49,9 @@ LOST = (
 )
 
 _log = log.get("store")
+MARKER = "restored"  # a file in the home that a restore leaves: it says from what
+LONGEST_SOURCE = 200
+KEPT_S = 1.0  # between two looks at how far the ledger has come
 
 
 class StoreWatch:
@@ -147,11 +150,6 @@ class StoreWatch:
         for room in rooms:
             self._bells.room(*room)
         return True
-
-
-MARKER = "restored"  # a file in the home that a restore leaves: it says from what
-LONGEST_SOURCE = 200
-KEPT_S = 1.0  # between two looks at how far the ledger has come
 
 
 class StoreLife:

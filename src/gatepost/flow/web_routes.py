@@ -37,6 +37,11 @@ _ENCODED_SLASH = re.compile(r"%(?:2f|5c)", re.IGNORECASE)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _SHAPE = "write it like /pub/FOLDER/page or /priv/FOLDER/page"
+HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
+LONGEST_KEPT = 400  # characters of a path that has a row
+LONGEST_URL = 1000  # the same of where a redirect leads, as it is written in an address
+SEES = "op:groups.read"  # who has it sees a group's pages without being in the group
+_STRICTNESS = {WebAccess.PUBLIC: 0, WebAccess.REDIRECT: 0, WebAccess.AUTH: 1, WebAccess.DENY: 2}
 
 
 class SiteKind(StrEnum):
@@ -150,13 +155,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
-LONGEST_KEPT = 400  # characters of a path that has a row
-LONGEST_URL = 1000  # the same of where a redirect leads, as it is written in an address
-SEES = "op:groups.read"  # who has it sees a group's pages without being in the group
-_STRICTNESS = {WebAccess.PUBLIC: 0, WebAccess.REDIRECT: 0, WebAccess.AUTH: 1, WebAccess.DENY: 2}
 
 
 class RouteMaker(Struct, frozen=True, kw_only=True):

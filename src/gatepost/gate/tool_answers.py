@@ -19,6 +19,73 @@ LARGEST_ANSWER = 256 * 1024  # bytes of JSON
 LISTED = LARGEST_ANSWER - 8 * 1024  # of which a list may have so many; the rest is for what stands around it
 
 T = TypeVar("T")
+LONGEST_ERROR = 8000  # characters of what a caller is told of an error
+LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
+LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
+OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
+BROKEN = "It failed: something is wrong with the tool. Whoever runs this gateway finds it in the log."
+CHANGED = "It was not done: what it reads has changed since. People are asked again."
+OUTDATED = "It failed: there is no such tool for this agent any more, or it takes something else by now."
+_OUTCOMES: tuple[tuple[type[GatepostError], str], ...] = (  # the first that fits
+    (Unavailable, "It failed: something that it needs does not answer at the moment."),
+    (Unsupported, "It failed: that cannot be done there."),
+    (NotFound, "It failed: something that it is about is not there any more."),
+    (Invalid, "It failed: it was not asked for in a way that works."),
+    (Refused, "It failed: the agent may not do that any more."),
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class ToolAnswer(msgspec.Struct, frozen=True):
+    """The outcome of a call. `code`: it is no call at all, a JSON-RPC error with this number."""
+
+    text: str
+    structured: bytes | None = None  # JSON
+    failed: bool = False
+    code: int = 0
+    content: bytes | None = None  # JSON: the content blocks, where they are more than the text
+    outcome: str = ""  # of one that failed: a sentence for people, with nothing of the call in it
+
+
+async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
+    """Return the result as it goes to the caller, if it is not too large. A result that is certainly too large is not
+    even encoded."""
+    most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
+    if isinstance(result, ForwardedResult):
+        size = weight(result, LARGEST_PASSED)
+        if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
+            return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
+        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
+        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
+    if not tool.structured:
+        text = str(result)
+        return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
+    if not tool.flat and weight(result, most) > most:
+        return _too_large(tool, most)
+    structured = _encode(result)
+    return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
+
+
+def _passed(result: ForwardedResult) -> ToolAnswer:
+    structured = None if result.structured is None else _encode(result.structured)
+    return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
+
+
+def _too_large(tool: Tool, most: int) -> ToolAnswer:
+    done = "" if tool.read_only else " The call itself was made."
+    why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
+    outcome = "" if tool.read_only else "It was done, but its answer was too long for the agent."
+    again = "Ask for less: a lower limit, a shorter time, one thing at a time."
+    return ToolAnswer(f"{why} {again}", failed=True, outcome=outcome)
+
+
+def make_failure(error: GatepostError) -> ToolAnswer:
+    outcome = next((words for kind, words in _OUTCOMES if isinstance(error, kind)), "")
+    return ToolAnswer(shorten(str(error)), failed=True, outcome=outcome)
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} […]"
 
 
 def size_of(*values: object) -> int:
@@ -78,74 +145,3 @@ def weight(value: object, most: int) -> int:
         if total > most:
             break
     return total
-
-
-LONGEST_ERROR = 8000  # characters of what a caller is told of an error
-LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
-LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
-OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
-
-BROKEN = "It failed: something is wrong with the tool. Whoever runs this gateway finds it in the log."
-CHANGED = "It was not done: what it reads has changed since. People are asked again."
-OUTDATED = "It failed: there is no such tool for this agent any more, or it takes something else by now."
-_OUTCOMES: tuple[tuple[type[GatepostError], str], ...] = (  # the first that fits
-    (Unavailable, "It failed: something that it needs does not answer at the moment."),
-    (Unsupported, "It failed: that cannot be done there."),
-    (NotFound, "It failed: something that it is about is not there any more."),
-    (Invalid, "It failed: it was not asked for in a way that works."),
-    (Refused, "It failed: the agent may not do that any more."),
-)
-
-_encode = msgspec.json.Encoder().encode
-
-
-class ToolAnswer(msgspec.Struct, frozen=True):
-    """The outcome of a call. `code`: it is no call at all, a JSON-RPC error with this number."""
-
-    text: str
-    structured: bytes | None = None  # JSON
-    failed: bool = False
-    code: int = 0
-    content: bytes | None = None  # JSON: the content blocks, where they are more than the text
-    outcome: str = ""  # of one that failed: a sentence for people, with nothing of the call in it
-
-
-async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
-    """Return the result as it goes to the caller, if it is not too large. A result that is certainly too large is not
-    even encoded."""
-    most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
-    if isinstance(result, ForwardedResult):
-        size = weight(result, LARGEST_PASSED)
-        if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
-            return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
-        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
-        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
-    if not tool.structured:
-        text = str(result)
-        return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
-    if not tool.flat and weight(result, most) > most:
-        return _too_large(tool, most)
-    structured = _encode(result)
-    return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
-
-
-def _passed(result: ForwardedResult) -> ToolAnswer:
-    structured = None if result.structured is None else _encode(result.structured)
-    return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
-
-
-def _too_large(tool: Tool, most: int) -> ToolAnswer:
-    done = "" if tool.read_only else " The call itself was made."
-    why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
-    outcome = "" if tool.read_only else "It was done, but its answer was too long for the agent."
-    again = "Ask for less: a lower limit, a shorter time, one thing at a time."
-    return ToolAnswer(f"{why} {again}", failed=True, outcome=outcome)
-
-
-def make_failure(error: GatepostError) -> ToolAnswer:
-    outcome = next((words for kind, words in _OUTCOMES if isinstance(error, kind)), "")
-    return ToolAnswer(shorten(str(error)), failed=True, outcome=outcome)
-
-
-def shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} […]"

@@ -12,6 +12,7 @@ from gatepost.jsonrpc.protocol import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailu
 LARGEST_DATA = 64 * 1024  # bytes of an error's `data`; the other side may fill it with anything
 LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
 RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
+encode = msgspec.json.Encoder().encode
 
 
 class JsonRpcMessage(msgspec.Struct):
@@ -32,7 +33,6 @@ class _ErrorObject(msgspec.Struct):
 
 
 parse_message = msgspec.json.Decoder(JsonRpcMessage).decode
-encode = msgspec.json.Encoder().encode
 _parse_error = msgspec.json.Decoder(_ErrorObject).decode
 
 

@@ -3,6 +3,13 @@ of 2026-07-28. Standard library alone."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 UNSUPPORTED_VERSION, REVOKED, TOO_MANY = -32022, -32001, -32002
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+ENVELOPE_VERSION = "2026-07-28"
+META = "io.modelcontextprotocol/"
+VERSION, CAPABILITIES = META + "protocolVersion", META + "clientCapabilities"
+SUBSCRIPTION = META + "subscriptionId"
+SERVER = META + "serverInfo"
+Json = dict[str, object]
 
 
 class JsonRpcFailure(Exception):
@@ -19,16 +26,6 @@ class JsonRpcFailure(Exception):
 def render_id_in_use(request: object) -> str:
     """The error text for a second request of an id, on every transport."""
     return f"the request id {repr(request)[:80]} is already in use: wait for its answer, or take another id"
-
-
-HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-ENVELOPE_VERSION = "2026-07-28"
-META = "io.modelcontextprotocol/"
-VERSION, CAPABILITIES = META + "protocolVersion", META + "clientCapabilities"
-SUBSCRIPTION = META + "subscriptionId"
-SERVER = META + "serverInfo"
-
-Json = dict[str, object]
 
 
 def initialize_params(name: str, version: str) -> Json:

@@ -16,6 +16,11 @@ from gatepost.core.records import replace
 from gatepost.messages.address import LONGEST, is_longer
 
 CLICK = "click"  # the event of somebody who pressed a button of a card
+OpenFile = Callable[[], AsyncIterator[bytes]]
+UNTRUSTED_PLATFORM = "untrusted"
+UNTRUSTED_MARK = " (not proven)"  # behind the name that they give themselves
+LONGEST_UNTRUSTED_NAME = 150
+_BEGIN = f"{UNTRUSTED_PLATFORM}:"
 
 
 class MessageKind(StrEnum):
@@ -67,9 +72,6 @@ class AttachmentKind(StrEnum):
     AUDIO = "audio"
     VIDEO = "video"
     FILE = "file"
-
-
-OpenFile = Callable[[], AsyncIterator[bytes]]
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
@@ -136,12 +138,6 @@ class Receipt(Struct, frozen=True, kw_only=True):
     new: bool  # False: seen before, nothing was done
     state: str  # the inbox state of its first target: queued, observed, refused …, or an `UnrecordedState`
     reason: str = ""
-
-
-UNTRUSTED_PLATFORM = "untrusted"
-UNTRUSTED_MARK = " (not proven)"  # behind the name that they give themselves
-LONGEST_UNTRUSTED_NAME = 150
-_BEGIN = f"{UNTRUSTED_PLATFORM}:"
 
 
 def is_untrusted(sender: str) -> bool:

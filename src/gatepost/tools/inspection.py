@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier, TreeScope, may_act_on, world_of
 from gatepost.core.clock import iso
-from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake import decision_explanation, routing
 from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, decide_target
 from gatepost.gate.tool_answers import LISTED, fitting
 from gatepost.messages import address as addresses
@@ -93,7 +93,7 @@ async def inspect_routing(
         spoken = Spoken(engaged=engaged, plain=True)
         chosen = decide_target(question, spoken).decision.chosen
         mine = [each.folder for each in chosen if may_act_on(TreeScope.SUBTREE, own, each.folder)]
-        verdicts = route_explanation.explain(rows, facts, known.__contains__)
+        verdicts = decision_explanation.explain_routes(rows, facts, known.__contains__)
         asked = [
             RouteCheck(route=render_route(each.route, own), holds=each.held, why=each.why)
             for each in verdicts

@@ -6,8 +6,7 @@ import pkgutil
 import secrets
 
 from gatepost.channels.contract import CHANNELS
-from gatepost.core.errors import NotFound, SetupError
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import NotFound, SetupError, did_you_mean
 from gatepost_testing import platforms, servers
 from gatepost_testing.platforms.base import EmulatedPlatform
 

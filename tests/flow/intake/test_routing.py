@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
-from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake import decision_explanation, routing
 from gatepost.flow.intake.patterns import MatchLimit
 from gatepost.flow.intake.routing import KEYS, MatchInput, RouteTarget
 from gatepost.messages import address
@@ -143,7 +143,7 @@ def test_a_drop_ends_the_matching_and_is_named() -> None:
 
 
 def test_every_route_says_why_it_did_or_did_not_hold() -> None:
-    verdicts = route_explanation.explain(
+    verdicts = decision_explanation.explain_routes(
         [
             route("platform=slack", seq=1, id=1),
             route("bogus=1", seq=2, id=2),
@@ -173,7 +173,7 @@ ANY_FACTS = st.builds(MatchInput, **dict.fromkeys(KEYS, VALUE))
 @given(MATCH, ANY_FACTS)
 def test_deciding_and_explaining_agree(match: str, facts: MatchInput) -> None:
     decided = bool(routing.decide([route(match)], facts).chosen)
-    assert route_explanation.explain([route(match)], facts)[0].held is decided
+    assert decision_explanation.explain_routes([route(match)], facts)[0].held is decided
 
 
 @given(MATCH, st.sampled_from(KEYS), st.sampled_from(["*", "a", "a*", "**"]), ANY_FACTS)
@@ -185,7 +185,7 @@ def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, fact
 @given(st.text(max_size=40), st.text(max_size=20), ANY_FACTS)
 def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: MatchInput) -> None:
     routing.decide([route(match, target)], facts)
-    route_explanation.explain([route(match, target)], facts)
+    decision_explanation.explain_routes([route(match, target)], facts)
 
 
 # Routes that agents made.
@@ -198,7 +198,7 @@ def made(number: int, seq: int, match: str, target: str, by: str = "agent:acme")
 
 def taken(routes: list[Route], room: str = "telegram:group/1") -> list[str]:
     facts = routing.make_match_input("telegram", address.parse(room))
-    verdicts = {each.route.id for each in route_explanation.explain(routes, facts) if each.held}
+    verdicts = {each.route.id for each in decision_explanation.explain_routes(routes, facts) if each.held}
     decision = routing.decide(routes, facts)
     assert verdicts == {each.route.id for each in decision.chosen} | (
         {decision.dropped_by.id} if decision.dropped_by else set()
@@ -271,7 +271,7 @@ def test_a_match_of_too_much_is_refused_when_written_and_holds_for_nothing_where
     with pytest.raises(Invalid, match=said):
         routing.check_route(match, "home", "per-thread", ["home"])
     assert not holds(match)
-    (verdict,) = route_explanation.explain([route(match)], FACTS)
+    (verdict,) = decision_explanation.explain_routes([route(match)], FACTS)
     assert not verdict.held and "cannot be read" in verdict.why and said in verdict.why
 
 
@@ -300,7 +300,7 @@ def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_mor
     assert routing.find_mismatch(rows[-1], spent) is None  # another world has its own
     assert routing.find_mismatch(rows[0], spent) is None  # the operator's are asked in any case
     assert [each.folder for each in routing.decide(rows, facts).chosen] == ["acme", "beta/eng"]
-    by_id = {verdict.route.id: verdict for verdict in route_explanation.explain(rows, facts)}
+    by_id = {verdict.route.id: verdict for verdict in decision_explanation.explain_routes(rows, facts)}
     assert not by_id[60].held and "agents of acme made take too long" in by_id[60].why
     assert by_id[61].held
 

@@ -9,7 +9,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.decide import Decision, decide
-from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestOptions, record_request
+from gatepost.flow.sessions.runner.runner_requests import ChatAsking, RecordedPermission, RequestOptions, record_request
 from gatepost.mailbox import runner_frames
 from gatepost.messages.inbound import Direction
 from gatepost.store.messages import inbox, messages, outbox

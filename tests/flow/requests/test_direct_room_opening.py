@@ -15,8 +15,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.direct_room_opening import PAUSE, SHORT_PAUSE, DirectRoomOpener
 from gatepost.flow.requests.held_calls import HeldCalls
-from gatepost.flow.requests.provider_answers import ProviderAnswers
-from gatepost.flow.requests.request_loop import RequestLoop
+from gatepost.flow.requests.request_loop import ProviderAnswers, RequestLoop
 from gatepost.messages.outbound import Feature
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import identities, users

@@ -16,8 +16,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.choices import ALLOW_ONCE, list_choices
 from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.held_calls import HeldCalls
-from gatepost.flow.requests.provider_answers import ProviderAnswers
-from gatepost.flow.requests.request_loop import RequestLoop, move_due
+from gatepost.flow.requests.request_loop import ProviderAnswers, RequestLoop, move_due
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.arguments.people.requests import ShowRequestArgs
 from gatepost.serve.control.operations.people.requests import show

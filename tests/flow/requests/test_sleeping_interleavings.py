@@ -15,8 +15,8 @@ from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.flow.sessions.runner import permissions
-from gatepost.flow.sessions.runner.permissions import ChatAsking
+from gatepost.flow.sessions.runner import runner_requests
+from gatepost.flow.sessions.runner.runner_requests import ChatAsking
 from gatepost.mailbox.runner_frames import EventFrame, PermissionAnswerFrame
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages
@@ -99,10 +99,10 @@ class AskingAgent:
         else:
             await self._use(turn, name, recorded.answer)
 
-    def _record(self, db: Db, turn: Turn, event: EventFrame) -> permissions.RecordedPermission:
+    def _record(self, db: Db, turn: Turn, event: EventFrame) -> runner_requests.RecordedPermission:
         session = sessions.get(db, self.session_id)
         assert session is not None
-        return permissions.record_request(db, session, turn, event, self.now, (), CHAT)
+        return runner_requests.record_request(db, session, turn, event, self.now, (), CHAT)
 
     async def _use(self, turn: Turn, name: str, answer: PermissionAnswerFrame) -> None:
         """The sandbox has the answer. Killed now, what was allowed may have run or not, and only it knew."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.sessions.runner.permissions import MOST_WAITING
+from gatepost.flow.sessions.runner.runner_requests import MOST_WAITING
 from gatepost.flow.sessions.runner.turn_timeline import MOST_BYTES, UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
 from gatepost.store.port import Db

@@ -10,7 +10,7 @@ import pytest
 from gatepost.core.clock import Period
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.gateways import place_notices, session_claims
+from gatepost.flow.gateways import group_place, session_claims
 from gatepost.messages.outbound import Op
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
@@ -130,7 +130,7 @@ async def test_the_outbox_and_notices_that_are_said_once(storm: Storm) -> None:
         len({each.id for each in await storm.run(outbox.add, new, NOON) if isinstance(each, outbox.OutboxEffect)}) == 1
     )
     rooms = [WaitingRoom("fake", f"fake:room/{number}", "") for number in range(3)]
-    told = await storm.run(place_notices.add_notices, ChannelInstances({}), AwayWorld("acme", "z", 1), rooms, NOON)
+    told = await storm.run(group_place.add_notices, ChannelInstances({}), AwayWorld("acme", "z", 1), rooms, NOON)
     assert [room for each in told if isinstance(each, list) for room in each] == rooms
     storm.check()
 

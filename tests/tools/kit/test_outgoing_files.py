@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.registry import load_package
-from gatepost.flow.delivery.file_limits import GROUP_MB, TURN_MB
+from gatepost.flow.delivery.outgoing_messages import GROUP_MB, TURN_MB
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, sent_files
 from gatepost.store.messages.sent_files import NewSentFiles

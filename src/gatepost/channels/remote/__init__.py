@@ -5,8 +5,7 @@ channel. The settings of the instance name its features: `OFFERED` is the most t
 """
 
 from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelKind, declare_channel
-from gatepost.core.errors import SetupError
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.messages.inbound import Verb

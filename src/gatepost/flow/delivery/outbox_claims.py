@@ -16,7 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.flow.requests.card_delivery import KEY as CARD_KEY
 from gatepost.flow.requests.card_delivery import record_card_outcome
-from gatepost.flow.schedule.text_outcomes import record_text_outcome
+from gatepost.flow.schedule.task_outcomes import record_text_outcome
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages import growing_drafts, inbox, messages, outbox
 from gatepost.store.messages.outbox import STALE, EffectOrigin, EffectState, OutboxEffect

@@ -1,7 +1,10 @@
 """Messages to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
 
-Nothing is sent here. Ring `events.room` after the transaction; the pump does the rest. A part that fails never causes
-another part to be sent again, because each is an effect of its own.
+Nothing is sent here. Ring `events.room` after the transaction; the delivery loop does the rest. A part that fails never
+causes another part to be sent again, because each is an effect of its own.
+
+The bytes of files that an agent gives away are set aside before anything is copied: for a turn, and for a group in a
+day. Each such file becomes a copy on the host that outlives the sandbox. A sparse one becomes as large as it says.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,8 +12,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, ChannelPace
-from gatepost.core.errors import NotFound
-from gatepost.core.settings import setting
+from gatepost.core.errors import NotFound, Refused
+from gatepost.core.settings import Config, setting
 from gatepost.flow import server_senders
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
@@ -19,8 +22,9 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import fits, measure
-from gatepost.store.messages import growing_drafts, outbox
+from gatepost.store.messages import growing_drafts, outbox, sent_files
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.messages.sent_files import NewSentFiles
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms.rooms import RoomPolicy
 
@@ -38,6 +42,12 @@ MOST_RESULT_BYTES = setting(
 
 UNPACED = ChannelPace()
 LARGEST_CARD = 20_000  # characters: no platform shows more in one message
+TURN_MB = setting(
+    "files.turn_mb", 200, help="Megabytes of files that an agent may send in one turn, or between two turns."
+)
+GROUP_MB = setting("files.group_mb", 1000, help="Megabytes of files that a group's agents may send within 24 hours.")
+LARGEST_FILE = 100 * 1024 * 1024
+MEGABYTE = 1024 * 1024
 
 
 def _make_nothing(deps: ChannelDeps) -> Channel:
@@ -261,3 +271,23 @@ def _add(
         ),
         now,
     )
+
+
+def reserve_file_bytes(db: Db, config: Config, new: NewSentFiles, action: str, now: int) -> None:
+    """Refused, with the limit, if these bytes do not fit."""
+    db.lock(LockKind.QUOTA, "files", new.folder)
+    turn = sent_files.count_turn_bytes(db, new.session_id, new.turn_id, without=new.key)
+    group = sent_files.count_group_bytes(db, new.folder, now, without=new.key)
+    for sent, limit, span in ((turn, TURN_MB, "in one turn"), (group, GROUP_MB, "of a group within 24 hours")):
+        most = config[limit]
+        if sent + new.bytes > most * MEGABYTE:
+            why = (
+                f"files of at most {most} MB are sent {span} ({limit.name}); {_mb(sent)} MB were, and this is"
+                f" {_mb(new.bytes)} MB more; send less, or name the path to whoever can read it"
+            )
+            raise Refused(new.folder, action, why=why)
+    sent_files.put(db, new, now)
+
+
+def _mb(size: int) -> str:
+    return f"{size / MEGABYTE:.1f}"

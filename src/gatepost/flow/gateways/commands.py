@@ -1,7 +1,10 @@
 """Commands between gateways: asks another to do something about a session that it runs, and does what others ask here.
 
-A bell names the gateway that should look; a look every two seconds finds what no bell was heard for. A command stands
+An event names the gateway that should look; a look every two seconds finds what no event was seen for. A command stands
 in the store until it is answered, so it is done once even if one of them dies meanwhile.
+
+Files of a person may lie in the homes of other gateways: attachments, logs, and what providers remember. Each gateway
+erases its own, because only it can see them.
 """
 
 import asyncio
@@ -17,8 +20,9 @@ from gatepost.core.clock import DAY, HOUR, Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.process.wake_loop import WakeLoop
-from gatepost.store.gateways import commands
+from gatepost.store.gateways import commands, gateways
 from gatepost.store.gateways.commands import Command, CommandKind, CommandState
+from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import Switch
@@ -33,6 +37,7 @@ Answer = dict[str, Any]
 Pending = asyncio.Future[Command]
 
 _log = log.get("gateways")
+ERASE_WITHIN_S = 60.0  # for which one is waited for; sandboxes may have to end first
 
 
 class CommandHost(Struct, frozen=True):
@@ -179,3 +184,25 @@ def _read_news(db: Db, gateway: str) -> _News:
         commands.has_waiting(db, gateway),
         switches.get(db, switches.PANIC),
     )
+
+
+class OtherHomes:
+    def __init__(self, store: Store, commands: GatewayCommands) -> None:
+        self._store, self._commands = store, commands
+
+    async def list_names(self, now: int) -> list[str]:
+        """Raises Unavailable if one of them cannot be asked."""
+        others = [row for row in await self._store.read(gateways.list_all) if row.name != self._commands.gateway]
+        for each in others:
+            if not is_living(each, now):
+                way = f"start it, or `gatepost gateway forget {each.name}` if it is gone for good"
+                raise Unavailable(f"gateway {each.name}", f"it may have files of theirs; {way}")
+        return [each.name for each in others]
+
+    async def erase(self, identity: str, now: int) -> dict[str, Answer]:
+        """Return what each gateway has erased, by its name. The next try asks those again that did not answer in
+        time."""
+        names = await self.list_names(now)
+        given = {"id": identity}
+        asked = (self._commands.ask_gateway(CommandKind.FORGET, each, given, ERASE_WITHIN_S) for each in names)
+        return dict(zip(names, await asyncio.gather(*asked), strict=True))

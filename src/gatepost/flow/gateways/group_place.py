@@ -2,6 +2,9 @@
 
 Shared ones are proven to be: a mark in the folder is compared with the one in the store. A gateway that sees another
 folder would begin every group anew. So would one that has folders of its own beside others that share theirs.
+
+Messages for a group whose gateway is away wait until it is back; nobody else has the group's folder. Each room gets one
+notice of it.
 """
 
 import asyncio
@@ -9,19 +12,25 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from gatepost.core import ids
+from gatepost.core import ids, log
+from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.errors import SetupError
+from gatepost.core.event_bus import EventBus
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.store.engine.place import get_place
 from gatepost.store.gateways import gateways, group_places
 from gatepost.store.gateways.gateway_identity import get_gateway_name
+from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
+from gatepost.store.messages.outbox import REPLAY_INSTANCE, EffectOrigin
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import groups, shared_folders
+from gatepost.store.sessions import errands, groups, shared_folders
 from gatepost.store.sessions.shared_folders import GroupPlace, SharedFolder
 
 PLACE = setting(
@@ -40,6 +49,18 @@ MARK = ".gatepost-shared"
 LOST = ".gatepost-local"  # somebody's word that the shared folder is lost, and that older files are better than none
 LONGEST_MARK = 100
 MOST_NAMED = 3
+AWAY_NOTICE = (
+    "The machine that has this agent's files is away. Your message is kept, and is answered when the machine is back."
+)
+AFTER_S = setting(
+    "groups.away_notice_s",
+    60.0,
+    help="People whose message waits for a gateway that is away are told so after this many seconds.",
+)
+LOOK_S = 5.0
+LOOKED_AT = 30 * SECOND
+NOBODY_THERE = frozenset({errands.INSTANCE, REPLAY_INSTANCE})  # rooms in which no person waits
+_log = log.get("gateways")
 
 
 def place_home(home: Home, config: Config) -> Home:
@@ -235,3 +256,58 @@ def _find_mark(folder: Path) -> str:
     finally:
         draft.unlink(missing_ok=True)
     return read_mark(folder)
+
+
+class PlaceNotices:
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
+        self._after = to_microseconds(config[AFTER_S])
+        self._since: dict[AwayWorld, int] = {}  # when it was first seen that a world's gateway is away
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        failure = "what waits for other gateways cannot be looked at"
+        await WakeLoop(_log.warning, failure, pause_s=LOOK_S).run(self.check)
+
+    async def check(self) -> None:
+        now = self._clock.monotonic()
+        away = await self._store.read(group_places.list_away)
+        self._since = {each: self._since.get(each, now) for each in away}
+        for each, since in self._since.items():
+            await self._store.write(_defer_notice, each.world, self._clock.now(), durable=False)
+            if now - since >= self._after:
+                await self._send_notices(each)
+
+    async def _send_notices(self, away: AwayWorld) -> None:
+        before = self._clock.now() - self._after
+        found = await self._store.read(group_places.list_waiting_rooms, away.world, before)
+        rooms = [each for each in found if each.instance not in NOBODY_THERE]
+        if not rooms:
+            return
+        for room in await self._store.write(add_notices, self._channels, away, rooms, self._clock.now()):
+            self._bells.room(room.instance, room.address)
+
+
+def _defer_notice(db: Db, world: str, now: int) -> int:
+    return group_places.defer_due(db, world, now, now + LOOKED_AT)
+
+
+def add_notices(
+    db: Db, channels: ChannelInstances, away: AwayWorld, rooms: list[WaitingRoom], now: int
+) -> list[WaitingRoom]:
+    """Once for each room and absence: what was said before is there already. Those that are new."""
+    added = []
+    for room in rooms:
+        notice = OutgoingMessage(
+            key=f"notice:away:{away.gateway}:{away.epoch}:{room.instance}:{room.address}",
+            origin=EffectOrigin.NOTICE,
+            instance=room.instance,
+            address=room.address,
+            thread=room.thread,
+            text=AWAY_NOTICE,
+        )
+        _, new = find_or_add(db, channels, notice, now)
+        added += [room] if new else []
+    return added

@@ -15,7 +15,6 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
 from gatepost.core.process.keeper_process import read_clock
 from gatepost.core.process.wake_loop import WakeLoop
-from gatepost.flow.gateways.bell_relay import BellRelay, Notice, NoticePort
 from gatepost.flow.gateways.duties import (
     LOOPS,
     Duties,
@@ -25,11 +24,12 @@ from gatepost.flow.gateways.duties import (
     parse_health,
     plan_duties,
 )
+from gatepost.flow.gateways.event_relay import BellRelay, Notice, NoticePort
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.crash_recovery import make_restart_cause
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store.gateways import commands, gateways
 from gatepost.store.gateways.gateways import DutyPause, DutyRow, GatewayIdentity, GatewayState, encode_duty

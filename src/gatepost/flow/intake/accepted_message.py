@@ -18,7 +18,7 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
 from gatepost.flow.requests.ask_approver import AskedRequest
 from gatepost.flow.requests.decide import Decision
-from gatepost.flow.sessions.sandbox.provider_choices import ProviderChoices
+from gatepost.flow.sessions.sandbox.effective_group import ProviderChoices
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store.engine.rule_cache import RuleCache

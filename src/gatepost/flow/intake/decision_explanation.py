@@ -1,10 +1,17 @@
-"""The outcome that a message would have, for people who ask: the whole decision, in the order and by the functions of
-the real one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
+"""Explanations for people who ask about a message: the outcome that it would have, and why a route wins.
+
+The whole decision is made in the order and by the functions of the real one. Nothing is written. Left out is what no
+question has: codes, answers to cards, and files.
+"""
+
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from gatepost.access import acl, senders
 from gatepost.access.senders import Rights
+from gatepost.access.tiers import covers
+from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
@@ -13,14 +20,26 @@ from gatepost.flow.intake.held_arrivals import is_asked_about
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage
-from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.routing import (
+    MatchInput,
+    RouteChoice,
+    RouteTable,
+    exists_everywhere,
+    find_mismatch,
+    make_route_table,
+    maker_of,
+    names_verb,
+    resolve_target,
+)
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision
 from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.messages.inbound import SUBJECT_VERBS
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.port import Db
 from gatepost.store.rights.acl import AclEffect
 from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
 
 NO_ROUTE = "no_route"
 
@@ -130,3 +149,68 @@ def _find_denial(db: Db, rules: RuleCache, sender: str, folder: str) -> int | No
     denying = [row for row in access.rows if row.effect is AclEffect.DENY]
     found = (row.id for row in denying if acl.applies(row, access.names, "interact", folder, {}, {}))
     return next(found, None) if access.judge(folder) is None else None
+
+
+class RouteVerdict(Struct, frozen=True):
+    """The outcome of one route: `held` and why (not)."""
+
+    route: Route
+    held: bool
+    why: str
+
+
+def explain_routes(
+    routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = exists_everywhere
+) -> list[RouteVerdict]:
+    """Return every route in order with what became of it; those behind the winner are said to be so."""
+    table = make_route_table(routes)
+    if table.makers:
+        return _explain_with_agent_routes(table, facts, exists)
+    verdicts: list[RouteVerdict] = []
+    winner: Route | None = None
+    for route in table.routes:
+        if winner is not None:
+            verdicts.append(RouteVerdict(route, False, f"not asked: route {winner.id} has won"))
+            continue
+        why = _render_mismatch(route, facts)
+        if not why:
+            _, why = resolve_target(route, facts, exists)
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route, facts)))
+        if not why and not (route.also and route.target != "drop"):
+            winner = route
+    return verdicts
+
+
+def _explain_with_agent_routes(
+    table: RouteTable, facts: MatchInput, exists: Callable[[str], bool]
+) -> list[RouteVerdict]:
+    """Explain routes where agents made some: theirs hold only for what is given to their group, or below it."""
+    decision = table.decide(replace(facts, efforts={}), exists)
+    facts = replace(facts, efforts={})
+    won = {each.route.id for each in decision.chosen}
+    verdicts: list[RouteVerdict] = []
+    for route in table.routes:
+        maker = maker_of(route)
+        why = _render_mismatch(route, facts) or resolve_target(route, facts, exists)[1]
+        if not why and route.id not in won and route != decision.dropped_by:
+            behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
+            why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route, facts)))
+    return verdicts
+
+
+def _render_mismatch(route: Route, facts: MatchInput) -> str:
+    missed = find_mismatch(route, facts)
+    if missed is None or isinstance(missed, str):
+        return missed or ""
+    value: str = getattr(facts, missed.key)
+    return f"{missed.written} does not hold for {value[:80]!r}"
+
+
+def _render_match(route: Route, facts: MatchInput) -> str:
+    held = route.match or "everything matches"
+    if route.target == "drop":
+        return f"{held}: dropped"
+    if facts.verb in SUBJECT_VERBS and not names_verb(route):
+        held += f" (observed: only a match with verb={facts.verb} wakes somebody)"
+    return f"{held}: goes to {route.target}" + (", and on to the next routes" if route.also else "")

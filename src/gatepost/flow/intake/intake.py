@@ -38,7 +38,7 @@ from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.decide import follow_decision
-from gatepost.flow.sessions.sandbox.provider_choices import ProviderChoices, read_choices
+from gatepost.flow.sessions.sandbox.effective_group import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import (
     Attachment,

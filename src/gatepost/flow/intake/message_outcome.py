@@ -3,28 +3,6 @@ keeps codes of reasons, which are stable; people read the sentences."""
 
 from enum import StrEnum
 
-
-class MessageOutcome(StrEnum):
-    """The outcome of a message, or of it in one group."""
-
-    WAKES = "wakes"
-    OBSERVES = "observes"
-    HELD = "held"  # somebody is asked about its sender, or its room
-    REFUSED = "refused"
-    CHOSEN = "chosen"  # it only says whom its sender speaks to from now on
-    ANSWERED = "answered"  # a command that the gateway itself answers
-
-
-class DecidedBy(StrEnum):
-    """The reason why a message goes to its groups."""
-
-    REPLY = "reply"
-    CHILD = "child"
-    CHOICE = "choice"
-    ENGAGEMENT = "engagement"
-    ROUTE = "route"
-
-
 SENTENCES = {
     "text_too_long": "It is longer than a message may be.",
     "attachments_too_large": "Its files are larger than a message may have.",
@@ -67,6 +45,27 @@ SENTENCES = {
     "join_failed": "Your agent could not be set up.",
     "stopped by": "It was stopped.",
 }
+
+
+class MessageOutcome(StrEnum):
+    """The outcome of a message, or of it in one group."""
+
+    WAKES = "wakes"
+    OBSERVES = "observes"
+    HELD = "held"  # somebody is asked about its sender, or its room
+    REFUSED = "refused"
+    CHOSEN = "chosen"  # it only says whom its sender speaks to from now on
+    ANSWERED = "answered"  # a command that the gateway itself answers
+
+
+class DecidedBy(StrEnum):
+    """The reason why a message goes to its groups."""
+
+    REPLY = "reply"
+    CHILD = "child"
+    CHOICE = "choice"
+    ENGAGEMENT = "engagement"
+    ROUTE = "route"
 
 
 def render_reason(code: str) -> str:

@@ -24,9 +24,8 @@ from functools import lru_cache
 from msgspec import Struct, field
 
 from gatepost.access.tiers import ROOT_FOLDER, covers, world_of
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.linear_patterns import GLOB_SIGNS
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.flow.intake.patterns import (
     UNLIMITED,

@@ -19,7 +19,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.flow.gateways.other_homes import OtherHomes
+from gatepost.flow.gateways.commands import OtherHomes
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.people.person_traces import (
     ROWS,

@@ -25,7 +25,7 @@ from gatepost.flow.requests.choices import (
 )
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers, parse_questions, render_answered
-from gatepost.flow.schedule import held_text_answers
+from gatepost.flow.schedule import firing
 from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.people import identities
@@ -241,7 +241,7 @@ def close(
         released = about.follow(db, channels, closed, now)
         wake, files = released.wake, released.files
     elif closed.kind is RequestKind.TEXT:
-        rooms = (*rooms, *held_text_answers.follow(db, channels, closed, now))
+        rooms = (*rooms, *firing.follow_held_text(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:
         others, wake = restored_rows.follow(db, closed, now)
         rooms = (*rooms, *others)

@@ -3,37 +3,42 @@ transaction with the task's next time. A second attempt writes nothing.
 
 A prompt becomes a message of the ledger, kind `task`, for the session that works on it. It belongs to nobody: it is no
 command and has no person's rights. Costs and denials are those of the people on whose behalf the task was made. A text
-becomes a delivery, and no agent is woken.
+becomes a delivery, and no agent is woken. A text that was held is said once, or its run has failed, in the transaction
+of the decision about it.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
 from gatepost.flow.schedule.held_texts import HeldText, hold_text
-from gatepost.flow.schedule.lateness import LATE, render_late
-from gatepost.flow.schedule.outcomes import add_failure_notice
 from gatepost.flow.schedule.queued_prompts import queue_prompts
-from gatepost.flow.schedule.task_notices import add_refusal_notices
-from gatepost.flow.schedule.times import Schedule, list_due
+from gatepost.flow.schedule.task_outcomes import add_failure_notice, add_refusal_notices, add_undelivered_notice
+from gatepost.flow.schedule.task_rights import TaskJudge
+from gatepost.flow.schedule.times import LATE, Schedule, list_due, render_late
 from gatepost.mailbox.runner_frames import LONGEST_RESULT
 from gatepost.messages.text_size import measure
 from gatepost.store.messages import destinations
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestState
 from gatepost.store.rooms.origins import Origin
-from gatepost.store.schedule import firings, tasks
-from gatepost.store.schedule.firings import FiringState, NewFiring, make_firing
+from gatepost.store.schedule import firings, scheduled_texts, tasks
+from gatepost.store.schedule.firings import Firing, FiringState, NewFiring, make_firing
 from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskMove
 from gatepost.store.sessions import sessions
 
 _ALL, _SKIP = MissedPolicy.ALL, MissedPolicy.SKIP  # in Python 3.11 it takes as long as a call to find a member
 EXPIRED = "its time is over (expiresAt)"
+_decode_holds = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
 class SkippedTimes(Struct, frozen=True):
@@ -276,3 +281,28 @@ def deliver_text(db: Db, channels: ChannelInstances, task: Task, due_at: int, no
     )
     added = add_outgoing_message(db, channels, said, now)
     return added[0].message_id if added else None
+
+
+def follow_held_text(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+    """The rooms to ring. Everything but the hold is judged anew."""
+    requests.settle(db, request.id, now)
+    requests.record_notified(db, request.id, now)
+    task = tasks.get(db, request.name)
+    if task is None:
+        return ()
+    allowed = request.state is RequestState.ALLOWED
+    if allowed and request.lasts is not AnswerLasts.ONCE:
+        scheduled_texts.add_agreed(db, task.id, _decode_holds(request.about))
+    why = TaskJudge(db, [task]).find_refusal(task) if allowed else render_decision(request, request.answered_by)
+    waiting = scheduled_texts.list_waiting(db, task.id)
+    return tuple(_end_held_text(db, channels, task, each, why, now) for each in waiting)
+
+
+def _end_held_text(
+    db: Db, channels: ChannelInstances, task: Task, firing: Firing, why: str, now: int
+) -> tuple[str, str]:
+    if not why:
+        scheduled_texts.record_sent(db, firing.id, deliver_text(db, channels, task, firing.due_at, now), now)
+        return task.instance, task.address
+    scheduled_texts.record_denied(db, firing, why, now)
+    return add_undelivered_notice(db, channels, tasks.get(db, task.id) or task, firing.due_at, why, now)

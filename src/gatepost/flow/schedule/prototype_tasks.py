@@ -13,10 +13,9 @@ from msgspec import Meta, Struct
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.records import extend
 from gatepost.flow.groups import FolderPrototype
-from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
 from gatepost.flow.schedule.task_rights import find_makers_refusal
-from gatepost.flow.schedule.times import parse_zone
+from gatepost.flow.schedule.times import parse_spoken_time, parse_when, parse_zone
 from gatepost.store.port import Db
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.schedule.tasks import NewTask, TaskFields

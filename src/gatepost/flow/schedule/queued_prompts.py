@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
-from gatepost.flow.schedule.lateness import render_late
+from gatepost.flow.schedule.times import render_late
 from gatepost.store.messages import messages
 from gatepost.store.messages.messages import NewPrompt
 from gatepost.store.port import Db

@@ -2,6 +2,9 @@
 
 Cron times are times of day in a zone. A time that a spring night leaves out comes once, right after the gap; one that
 an autumn night has twice comes once, the first time. Schedules that begin with `*` go by elapsed time in both nights.
+
+Times as people say them (`14:30`, `tomorrow 9:00`, `+20m`, `in 20 minutes`) become moments in RFC 3339. The moment is
+written down, not the words: whoever says `+20m` twice means two moments.
 """
 
 import re
@@ -21,6 +24,9 @@ from gatepost.store.schedule.tasks import ScheduleKind
 
 if TYPE_CHECKING:
     from cronsim import CronSim
+
+from gatepost.core.clock import find_zone
+from gatepost.store.schedule.tasks import Task
 
 LONGEST_TEXT = 200  # characters of a schedule
 LONGEST_INTERVAL = 3660 * DAY
@@ -55,6 +61,9 @@ _FROM_NOW = re.compile(
 )
 _OF_DAY = re.compile(r"(?:(today|tomorrow) (?:at )?)?(\d{1,2}):(\d\d)", re.ASCII | re.IGNORECASE)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
+_DATE = len("2027-01-31")
+LATE = MINUTE  # what comes so long after its time is late
+CRON_EXAMPLES = "write it like '0 9 * * 1-5' or @daily"
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -313,3 +322,44 @@ def _list_newest(schedule: Schedule, first: int, now: int, most: int, known: int
 
 def _zone(name: str) -> tzinfo:
     return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def render_late(task: Task, due_at: int, now: int) -> str:
+    """Return what is said with something that comes late; '' if it does not."""
+    if now - due_at <= LATE:
+        return ""
+    due, today = render_local(due_at - due_at % SECOND, task.zone), render_local(now, task.zone)
+    same_day = due[:_DATE] == today[:_DATE]
+    return f"(late: it was due at {due[_DATE:].strip() if same_day else due})"
+
+
+def render_local(at: int, zone: str) -> str:
+    """To the minute, with its zone; in UTC, if this machine does not know that."""
+    known = zone if find_zone(zone) is not None else "UTC"
+    return f"{(iso(at, known) or '')[:16].replace('T', ' ')} {known}"
+
+
+def parse_spoken_time(text: str, zone: str, now: int, field: str = "at") -> str:
+    """A moment from now on. `zone`: one that was checked."""
+    said = " ".join(text.split())
+    if not said:
+        raise Invalid(field, f"says no time; write it like {FORMS}")
+    if ":" not in said and read_from_now(said) is None:  # a bare date would be midnight, which nobody means
+        raise Invalid(field, f"{text[:64]!r} is no time; write it like {FORMS}")
+    _, at = parse_moment(said, zone, now, field)
+    whole = -(-at // SECOND)
+    return datetime.fromtimestamp(whole, ZoneInfo(zone)).isoformat()
+
+
+def parse_when(at: str, cron: str, every: str, zone: str, now: int) -> str:
+    """Exactly one of the three, each in its own form."""
+    given = {name: said for name, said in (("at", at), ("cron", cron), ("every", every)) if said.strip()}
+    if len(given) != 1:
+        raise Invalid("at", "say when with exactly one of at, cron and every")
+    if at.strip():
+        return parse_spoken_time(at, zone, now)
+    if cron.strip():
+        parse_cron(cron, zone, now, examples=CRON_EXAMPLES)
+        return cron
+    parse_interval(every, now)
+    return every

@@ -22,7 +22,6 @@ from gatepost.core.token_bucket import TokenBucket
 from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
 from gatepost.flow.sessions import turn_settlement
-from gatepost.flow.sessions.ending import Ending, Retry
 from gatepost.flow.sessions.host.disk_usage import MIB, DiskBaseline, DiskTree, group_tree
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
 from gatepost.flow.sessions.runner import projection
@@ -32,7 +31,7 @@ from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.sandbox.group_limits import limits_of
 from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_folder
 from gatepost.flow.sessions.session_deps import BATCH, WINDOW, WINDOW_CHARS, SessionDeps
-from gatepost.flow.sessions.session_timeouts import SessionTimeouts, SessionTiming
+from gatepost.flow.sessions.session_ending import Ending, Retry, SessionTimeouts, SessionTiming
 from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked

@@ -19,10 +19,10 @@ from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.host.disk_usage import DiskUsageMeter
 from gatepost.flow.sessions.host.host_shortage import HostShortage
 from gatepost.flow.sessions.host.memory_pressure import HostMemory, read_memory
-from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox.group_limits import TURN_S
-from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
+from gatepost.flow.sessions.session_ending import ListeningTime, SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
 from gatepost.store.messages.file_passing import FilePassing

@@ -18,14 +18,12 @@ from gatepost.flow.reports import PanicResult
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.host.host_limits import HostLimits
 from gatepost.flow.sessions.sandbox.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
-from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
-from gatepost.flow.sessions.slots import SessionSlots
+from gatepost.flow.sessions.session_ending import Ending, SessionVerdict, check_timeouts
 from gatepost.flow.sessions.waiting_work import poll_waiting_work
-from gatepost.flow.sessions.wake_limits import WakeLimits
+from gatepost.flow.sessions.wake_limits import SessionSlots, WakeLimits
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import Switch

@@ -25,9 +25,9 @@ from gatepost.egress.prices import Price, PriceList
 from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
 from gatepost.flow.reports import TrialOutcome
 from gatepost.flow.sessions.awake_session import AwakeSession
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import Direction

@@ -12,7 +12,7 @@ from gatepost.core.records import replace
 from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
-from gatepost.flow.schedule.outcomes import add_failure_notices
+from gatepost.flow.schedule.task_outcomes import add_failure_notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass

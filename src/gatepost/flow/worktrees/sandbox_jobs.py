@@ -5,12 +5,17 @@ owns, because the content of a worktree decides what git runs there. The answer 
 changed things, so it is bounded, and means nothing beyond that worktree.
 
 A program of the operator's that only turns some bytes into others (`pipe`) has no worktree and no way out, either.
+
+A bundle is shown in words, with the commands by which an operator takes it in. Its refs come under the worktree's own
+name, so that two bundles never meet. None of the names that an agent gave gets into a command.
 """
 
 import asyncio
 import json
 import math
 import os
+import re
+import shlex
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -29,7 +34,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.flow.sessions.host import sandbox_processes
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
-from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.sandbox.extra_mounts import EXTRA, WORKSPACE, GrantedMount
 from gatepost.flow.sessions.sandbox.group_limits import limits_of
 from gatepost.flow.sessions.sandbox.sandbox_plan import (
@@ -41,7 +46,7 @@ from gatepost.flow.sessions.sandbox.sandbox_plan import (
     wrap_with_forwarder,
 )
 from gatepost.flow.sessions.sandbox.start_folder import PROJECT, StartFolder
-from gatepost.flow.worktrees.bundle_summary import BundleRef
+from gatepost.messages.text import one_line
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store.port import Store
 from gatepost.store.rights import switches
@@ -49,6 +54,8 @@ from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
 from gatepost.tools.call import Caller
 
+MOST_NAMED_REFS, LONGEST_REF = 8, 100
+_STASH = re.compile(r"gatepost/stash/\d+")
 LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
 PREFIX = "job"
 TIMEOUT = "TIMEOUT"
@@ -60,6 +67,51 @@ LONGEST_REASON = 200  # characters of what a program said last
 # The shell only opens the two files. The program's words are arguments, so nothing in them is read as shell.
 PIPE = ("sh", "-c", f'exec "$@" < {WORKSPACE}/in/input > {WORKSPACE}/out/output', "sh")
 DISK_S = 2.0  # between two looks at how much of the disk it takes
+
+
+class BundleRef(msgspec.Struct, frozen=True):
+    """A ref of a bundle, without its `refs/`, and how many commits it adds."""
+
+    name: str
+    commits: int = 0
+
+
+def render_contents(held: Sequence[BundleRef], many: int) -> str:
+    """`many`: how many refs there are, of which some may not have been told."""
+    every = [_one(each) for each in held if not _STASH.fullmatch(each.name)]
+    stashes = sum(bool(_STASH.fullmatch(each.name)) for each in held)
+    if stashes:
+        every.append(_count(stashes, "stash", "stashes"))
+    if not any(each.name.startswith("heads/") or each.name == "gatepost/head" for each in held):
+        every.insert(0, "nothing committed")
+    more = len(every[MOST_NAMED_REFS:]) + max(many - len(held), 0)
+    return ", ".join([*every[:MOST_NAMED_REFS], *([f"{more} more"] if more else [])])
+
+
+def _one(each: BundleRef) -> str:
+    kind, _, name = each.name.partition("/")
+    if each.name == "gatepost/uncommitted":
+        return "uncommitted changes"
+    if each.name == "gatepost/head":
+        return f"{_count(each.commits, 'commit', 'commits')} on no branch"
+    shown = one_line(name)[:LONGEST_REF]
+    if kind == "tags":
+        return f"the tag {shown}"
+    return f"{_count(each.commits, 'commit', 'commits')} on {shown}"
+
+
+def _count(many: int, one: str, several: str) -> str:
+    return f"{many} {one if many == 1 else several}"
+
+
+def fetch_command(bundle: Path, slug: str) -> str:
+    """Without tags, which would be taken for the operator's own; what was there of an earlier bundle goes."""
+    return f"git fetch --no-tags --prune {shlex.quote(str(bundle))} '+refs/*:refs/agents/{slug}/*'"
+
+
+def log_command(slug: str, since: str) -> str:
+    """Everything in it, however it was kept: commits, merges, what was not committed."""
+    return f"git log -p --cc --glob=refs/agents/{slug} --not {shlex.quote(since[:12])}"
 
 
 class SandboxJobResult(msgspec.Struct, frozen=True):

@@ -31,7 +31,6 @@ from gatepost.flow.sessions.sandbox.start_folder import (
     worktree_mount,
 )
 from gatepost.flow.worktrees import sandbox_jobs
-from gatepost.flow.worktrees.bundle_summary import render_contents
 from gatepost.flow.worktrees.new_worktree import (
     LARGEST_SETUP,
     SETUP_FILE,
@@ -43,7 +42,7 @@ from gatepost.flow.worktrees.new_worktree import (
     project_of,
     slug_of,
 )
-from gatepost.flow.worktrees.sandbox_jobs import SandboxJobResult, SandboxJobs
+from gatepost.flow.worktrees.sandbox_jobs import SandboxJobResult, SandboxJobs, render_contents
 from gatepost.messages.text import clean, one_line
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit

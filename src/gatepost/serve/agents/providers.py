@@ -15,7 +15,7 @@ from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups import WORLD
-from gatepost.flow.sessions.sandbox.provider_choices import is_text_model, vendor_of
+from gatepost.flow.sessions.sandbox.effective_group import is_text_model, vendor_of
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names, load_spec
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO, describe_sandbox
 from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_program

@@ -10,10 +10,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.flow.schedule import task_changes
-from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
-from gatepost.flow.schedule.times import parse_zone
+from gatepost.flow.schedule.times import parse_spoken_time, parse_when, parse_zone
 from gatepost.gate.tool_answers import fitting
 from gatepost.serve.agents.service import AgentService
 from gatepost.store.port import Db

@@ -11,8 +11,8 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.worktrees.bundle_summary import fetch_command, log_command
 from gatepost.flow.worktrees.new_worktree import NewWorktree
+from gatepost.flow.worktrees.sandbox_jobs import fetch_command, log_command
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService

@@ -13,9 +13,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import load_declared, setting
 from gatepost.core.settings_file import write_atomically
 

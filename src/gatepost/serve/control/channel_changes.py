@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind, SpecOrigin
 from gatepost.core import settings
-from gatepost.core.errors import GatepostError, Invalid
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import GatepostError, Invalid, did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import channel_specs

@@ -7,9 +7,8 @@ from importlib import metadata, util
 from msgspec import structs
 
 from gatepost.core import settings
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.egress.endpoints import BASES
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import Error, conninfo, errors, pq
 
-from gatepost.core.errors import SetupError
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.store.engine.place import WRITE
 
 CONNECT_S = 5

@@ -14,8 +14,8 @@ from gatepost.core import error_classification, ids
 from gatepost.core.errors import GatepostError, Invalid, SetupError, Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.records import replace
-from gatepost.flow.delivery import file_limits
-from gatepost.flow.delivery.file_limits import LARGEST_FILE
+from gatepost.flow.delivery import outgoing_messages
+from gatepost.flow.delivery.outgoing_messages import LARGEST_FILE
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_folder
 from gatepost.messages.outbound import OutboundFile
@@ -144,7 +144,7 @@ async def set_aside(call: ToolCall, size: int) -> None:
     )
     if size:
         config, now = call.deps.config, call.now
-        await call.deps.store.write(file_limits.reserve_bytes, config, new, call.tool, now, durable=False)
+        await call.deps.store.write(outgoing_messages.reserve_file_bytes, config, new, call.tool, now, durable=False)
 
 
 async def discard_copies(call: ToolCall) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.sessions.host import host_shortage
-from gatepost.flow.sessions.host.disk_space import FileSystemSpace
+from gatepost.flow.sessions.host.disk_usage import FileSystemSpace
 from gatepost.flow.sessions.host.host_shortage import LASTS_S, NO_DESCRIPTOR, HostShortage, is_full
 
 MIB, GIB = 1024**2, 1024**3

@@ -8,8 +8,8 @@ import pytest
 from gatepost.core.errors import GatepostError, Invalid, Refused
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.delivery import file_limits
-from gatepost.flow.delivery.file_limits import LARGEST_FILE
+from gatepost.flow.delivery import outgoing_messages
+from gatepost.flow.delivery.outgoing_messages import LARGEST_FILE
 from gatepost.flow.sessions.runner.result_files import MOST_FILES, copy_files, measure_files
 from gatepost.store.messages import sent_files
 from gatepost.store.messages.sent_files import NewSentFiles
@@ -58,7 +58,7 @@ def test_stranger_07_bytes_are_set_aside_by_turn_and_group_until_a_refusal_names
 
     def give(key: str, turn: str, size: int) -> None:
         new = NewSentFiles(key=key, folder="acme", session_id="s-1", turn_id=turn, bytes=size)
-        file_limits.reserve_bytes(db, config, new, "send_file", NOW)
+        outgoing_messages.reserve_file_bytes(db, config, new, "send_file", NOW)
 
     give("1", "t-1", 6 * MB)
     give("1", "t-1", 6 * MB)  # made again: the same bytes

@@ -6,9 +6,8 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.process import home_lock
 from gatepost.serve.control.answers import to_json
 from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password

@@ -10,9 +10,8 @@ from gatepost.access.subjects import ROOM_PARAM, Subject, find_subject
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import home_of
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.people.grants import (
     AclListItem,

@@ -13,9 +13,8 @@ from gatepost.cli.commands.records.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import make_json_visible
 from gatepost.serve.control.arguments.rooms.channels import (

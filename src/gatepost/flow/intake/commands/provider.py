@@ -1,11 +1,11 @@
 """/model and /provider: the conversation's own, in the place of its group's. They hold from the next turn on."""
 
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import did_you_mean
 from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess, find_or_add_session
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.sessions.sandbox import provider_choices
+from gatepost.flow.sessions.sandbox import effective_group
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions
 from gatepost.store.sessions.groups import Group
@@ -34,7 +34,7 @@ def choose_model(call: CommandCall) -> IntakeResult:
     if target is None:
         return call.refuse(SEVERAL)
     group = call.load_group(target.folder, session)
-    known, wanted = provider_choices.list_models(call.facts.choices, group), call.command.rest
+    known, wanted = effective_group.list_models(call.facts.choices, group), call.command.rest
     own = session.model if session is not None else ""
     if not wanted:
         usual = group.model or "the agent's own choice"
@@ -59,7 +59,7 @@ def choose_provider(call: CommandCall) -> IntakeResult:
     if target is None:
         return call.refuse(SEVERAL)
     group = call.load_group(target.folder, None)
-    known, wanted = provider_choices.list_providers(call.case.db, call.facts.choices, group), call.command.rest
+    known, wanted = effective_group.list_providers(call.case.db, call.facts.choices, group), call.command.rest
     own = session.provider if session is not None else ""
     if not wanted:
         now = (

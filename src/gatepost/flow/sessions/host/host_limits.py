@@ -21,23 +21,25 @@ from gatepost.core.home import Home
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.sessions.awake_session import AwakeSession
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.host import sandbox_processes
-from gatepost.flow.sessions.host.disk_space import (
+from gatepost.flow.sessions.host.disk_usage import (
     FLOOR_FILES,
     FLOOR_MB,
+    NO_SHARE,
     DiskGrowth,
     DiskShortage,
     FileSystemSpace,
     SpaceLevel,
     check_space,
+    find_breach,
     find_floor,
     find_share,
+    measure_growth,
     pick_heaviest,
 )
-from gatepost.flow.sessions.host.disk_usage import NO_SHARE, find_breach, measure_growth
 from gatepost.flow.sessions.sandbox.group_limits import DISK_MB, FILES
 from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups

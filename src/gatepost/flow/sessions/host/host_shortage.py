@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gatepost.flow.sessions.host.disk_space import MIB, FileSystemSpace, read_space
+from gatepost.flow.sessions.host.disk_usage import MIB, FileSystemSpace, read_space
 
 LASTS_S = 10.0  # for which it counts after it was last seen: whoever broke by it says so later
 LEAST_FREE = MIB  # with less, SQLite may find no space for a commit

@@ -3,6 +3,9 @@ they are stopped for a moment.
 
 Everything here reads /proc. Where that does not tell (another system, a process that hides its descriptors), the answer
 is too small, never an error.
+
+While this gateway may not act, everything in its sandboxes is held still, by the gateway's own clock. Should the
+gateway be stopped, its keeper does the same.
 """
 
 import os
@@ -15,6 +18,8 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from gatepost.core import log
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.sandboxes.contract import Sandbox
 
 MOST_DESCRIPTORS = 50_000  # that are looked at in one sandbox
@@ -22,6 +27,7 @@ STOP_PASSES = 5  # a process can fork while it is being stopped
 IN_MEMORY = ("tmp", "dev/shm")  # file systems of a sandbox's own that are memory
 LARGEST_MAPS = 4 << 20  # bytes of all maps of a sandbox that are read
 KIB = 1024
+_log = log.get("sessions")
 
 
 @runtime_checkable
@@ -201,3 +207,49 @@ def _tmpfs(inner_pid: int) -> int:
                 found = os.statvfs(inside)
                 total += (found.f_blocks - found.f_bfree) * found.f_frsize
     return total
+
+
+class SandboxKeeper(Protocol):
+    """Holds sandboxes when this process cannot."""
+
+    def add(self, sandbox: Sandbox, freezer: str) -> None: ...
+    def remove(self, sandbox: Sandbox) -> None: ...
+
+
+class SandboxFreezer:
+    def __init__(self, may_act: FenceCheck = always, keeper: SandboxKeeper | None = None) -> None:
+        """`keeper`: None, if nobody takes over from this gateway."""
+        self._may_act, self._keeper = may_act, keeper
+        self._running: list[Sandbox] = []
+        self.is_frozen = False
+
+    def add(self, sandbox: Sandbox) -> None:
+        """It has just started: before anything is awaited."""
+        self._running.append(sandbox)
+        if not self.may_go_on():
+            freeze([sandbox])
+        if self._keeper is not None:
+            self._keeper.add(sandbox, find_freezer(sandbox))
+
+    def remove(self, sandbox: Sandbox) -> None:
+        """It has ended, or was killed."""
+        if sandbox in self._running:
+            self._running.remove(sandbox)
+            if self._keeper is not None:
+                self._keeper.remove(sandbox)
+
+    def set_frozen(self, frozen: bool) -> bool:
+        """Return True if that is a change."""
+        if frozen == self.is_frozen:
+            return False
+        self.is_frozen = frozen
+        _log.warning("sandboxes are frozen" if frozen else "sandboxes go on", sandboxes=len(self._running))
+        (freeze if frozen else thaw)(self._running)
+        return True
+
+    def may_go_on(self) -> bool:
+        """Return True if a sandbox may run now. If not, all are frozen from here on: whoever held some for a moment
+        must not let them go."""
+        if not self.is_frozen and not self._may_act():
+            self.set_frozen(True)
+        return not self.is_frozen

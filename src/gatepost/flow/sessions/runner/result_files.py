@@ -9,9 +9,8 @@ from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.flow.delivery import file_limits
-from gatepost.flow.delivery.file_limits import LARGEST_FILE
-from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS
+from gatepost.flow.delivery import outgoing_messages
+from gatepost.flow.delivery.outgoing_messages import LARGEST_FILE, MOST_RESULTS
 from gatepost.flow.sessions.runner import results
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.mailbox.runner_frames import ResultFrame
@@ -85,7 +84,7 @@ async def _reserve_and_copy(
     sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
     new = NewSentFiles(key=counted, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
     now = parts.clock.now()
-    await parts.store.write(file_limits.reserve_bytes, parts.config, new, "send files", now, durable=False)
+    await parts.store.write(outgoing_messages.reserve_file_bytes, parts.config, new, "send files", now, durable=False)
     try:
         copies = await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
         if parts.passing is not None:

@@ -20,17 +20,16 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.sessions import compaction, turn_settlement
-from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.runner import results
 from gatepost.flow.sessions.runner.drafts import SessionDraft
 from gatepost.flow.sessions.runner.result_files import copy_result_files
-from gatepost.flow.sessions.runner.result_order import ResultOrder
 from gatepost.flow.sessions.runner.results import StatusLines
 from gatepost.flow.sessions.runner.runner_requests import RunnerRequests
-from gatepost.flow.sessions.runner.runner_socket import RunnerSocket
+from gatepost.flow.sessions.runner.runner_socket import ResultOrder, RunnerSocket
 from gatepost.flow.sessions.runner.runner_welcome import make_welcome
 from gatepost.flow.sessions.runner.turn_timeline import TurnTimeline, clean_value
 from gatepost.flow.sessions.session_deps import BATCH, LEASE, SessionDeps
+from gatepost.flow.sessions.session_ending import Ending
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind, TurnErrorClass

@@ -5,8 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.core.errors import Invalid
-from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.store.sessions.groups import Group
 

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Mapping
 
 from gatepost.core import settings
-from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Unavailable, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.gate.connectors import (
     CONNECTORS,

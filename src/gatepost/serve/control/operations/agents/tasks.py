@@ -12,11 +12,10 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import extend, replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import FiredRooms, schedule_of
-from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRules, read_rules
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
-from gatepost.flow.schedule.times import next_after, parse_zone
+from gatepost.flow.schedule.times import next_after, parse_spoken_time, parse_when, parse_zone
 from gatepost.serve.control.arguments.agents.tasks import (
     AddedTask,
     AddTaskArgs,

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 
 from gatepost.core import settings, settings_file
-from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.log import hide_secrets
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import load_package
 from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting, list_start_errors
 from gatepost.core.settings_file import FileValue

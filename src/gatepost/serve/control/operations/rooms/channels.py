@@ -9,9 +9,8 @@ import msgspec
 
 from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind, ChannelState, EndReason, SpecOrigin
 from gatepost.core import settings
-from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.keyring import Keyring
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any
 
 from gatepost.access.tiers import check_folder, tier_of
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, did_you_mean
 from gatepost.core.home import Home
-from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.record_changes import check_json, get_given
 from gatepost.core.records import extend, replace
 from gatepost.core.settings import Config

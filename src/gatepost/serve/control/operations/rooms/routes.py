@@ -7,7 +7,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import extend, replace
 from gatepost.flow import sender_rights
-from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake import decision_explanation, routing
 from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.messages import address as addresses
@@ -159,7 +159,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     found = explain_decision(db, said, policy, command, now)
     facts = make_question(db, RuleCache(), said).facts
     known = {group.folder for group in groups.list_all(db)}
-    verdicts = route_explanation.explain(routes.list_all(db), facts, known.__contains__)
+    verdicts = decision_explanation.explain_routes(routes.list_all(db), facts, known.__contains__)
     return RouteTestResult(
         why=found.target.decision.why,
         outcome=found.outcome,

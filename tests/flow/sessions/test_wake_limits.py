@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.flow.sessions.slots import IdleSession, SessionSlots
+from gatepost.flow.sessions.wake_limits import IdleSession, SessionSlots
 
 
 def drain(slots: SessionSlots) -> list[str]:

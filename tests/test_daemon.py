@@ -5,7 +5,7 @@ import sys
 
 RAISED = """
 import resource
-from gatepost.core.process.descriptor_limit import raise_limit
+from gatepost.daemon import raise_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
 print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """

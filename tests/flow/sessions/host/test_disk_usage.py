@@ -3,15 +3,19 @@
 from pathlib import Path
 
 from gatepost.core.files.untrusted_files import TreeUsage
-from gatepost.flow.sessions.host.disk_space import (
+from gatepost.flow.sessions.host.disk_usage import (
+    DiskBaseline,
     DiskGrowth,
+    DiskTree,
     FileSystemSpace,
     SpaceLevel,
     check_space,
+    find_breach,
+    group_tree,
+    measure_growth,
     pick_heaviest,
     read_space,
 )
-from gatepost.flow.sessions.host.disk_usage import DiskBaseline, DiskTree, find_breach, group_tree, measure_growth
 from gatepost.flow.sessions.sandbox.group_limits import GroupLimits
 
 MIB = 1024 * 1024
