@@ -78,7 +78,7 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    registry.load_areas("gatepost.serve.control.operations")
+    registry.load_package("gatepost.serve.control.operations")
     registry.load_package("gatepost.serve.web.signin")
     for module in SERVED:
         importlib.import_module(module)

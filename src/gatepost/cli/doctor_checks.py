@@ -29,7 +29,7 @@ from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
-from gatepost.serve.control.arguments.agents.models import CheckModelsArgs, EndpointCheck
+from gatepost.serve.control.arguments.connect import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
@@ -337,7 +337,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
-    from gatepost.serve.control.operations.agents.models import check_endpoints, list_model_uses
+    from gatepost.serve.control.operations.connect import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)

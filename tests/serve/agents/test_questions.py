@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.flow.requests.questions import AgentQuestion, parse_questions
 from gatepost.serve.agents.questions import make_answers
-from gatepost.serve.control.arguments.agents.agents import PendingRequest
+from gatepost.serve.control.arguments.agents import PendingRequest
 from gatepost_testing.clients.management_client import open_management_gateway
 
 DRINK = {"question": "Tea or coffee?", "header": "Drink", "options": [{"label": "tea"}, {"label": "coffee"}]}

@@ -7,7 +7,7 @@ import pytest
 from gatepost.core.clock import HOUR, Period, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
@@ -43,7 +43,7 @@ def fill(db: Db) -> None:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 

@@ -9,7 +9,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -39,7 +39,7 @@ def sign_in(db: Db, user: str) -> str:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())

@@ -6,7 +6,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.views import ViewContext, make_pending_request, read_state
-from gatepost.serve.control.arguments.agents.agents import PendingRequest, RequestingAgent
+from gatepost.serve.control.arguments.agents import PendingRequest, RequestingAgent
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests

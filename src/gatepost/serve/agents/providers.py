@@ -22,9 +22,9 @@ from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_p
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.agents.modes import modes_of
-from gatepost.serve.control.arguments.agents.agents import ModelInfo, ProviderInfo
+from gatepost.serve.control.arguments.agents import ModelInfo, ProviderInfo
 from gatepost.serve.control.connectable_agents import has_command, has_library, list_agents, list_key_names
-from gatepost.serve.control.operations.agents.connect import find_nearest_owner
+from gatepost.serve.control.operations.connect import find_nearest_owner
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group

@@ -6,7 +6,7 @@ from typing import Any
 from gatepost.core.errors import Invalid
 from gatepost.flow.requests.choices import GROUP
 from gatepost.flow.requests.questions import ANSWERS, AgentQuestion, find_choice, find_own_words, parse_questions
-from gatepost.serve.control.arguments.agents.agents import PendingRequest
+from gatepost.serve.control.arguments.agents import PendingRequest
 from gatepost.store.rights.requests import RequestKind
 
 HOW_TO_ANSWER = 'a question is answered by {"answers": {"the question": "your answer"}}'

@@ -41,7 +41,7 @@ from gatepost.serve.agents.pending_requests import apply_approved_plan
 from gatepost.serve.agents.questions import HOW_TO_ANSWER, check_answers
 from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
 from gatepost.serve.agents.views import AgentUpdate, ViewContext, make_pending_request
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentSnapshot,
     AgentSpec,
     ModelInfo,

@@ -5,7 +5,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.serve.control.arguments.agents.connect import RIGHT
+from gatepost.serve.control.arguments.connect import RIGHT
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups

@@ -3,14 +3,14 @@
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.store.sessions.groups import GroupSettings
 
-load_areas("gatepost.serve.control.operations")
+load_package("gatepost.serve.control.operations")
 
 
 def test_a_form_has_an_input_for_each_argument_and_shows_what_is_known() -> None:

@@ -13,7 +13,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.people.grants import (
+from gatepost.serve.control.arguments.access import (
     AclListItem,
     AddAclRowArgs,
     AddGrantRuleArgs,
@@ -94,7 +94,7 @@ def add(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
 def _check_tool(home: Home, name: str) -> "Tool | None":
     """None for a pattern, which may mean what is not there yet."""
     from gatepost.gate.aliases import ALIASES
-    from gatepost.serve.control.operations.people.policy import load_tools
+    from gatepost.serve.control.operations.access import load_tools
 
     if "*" in name:
         return None

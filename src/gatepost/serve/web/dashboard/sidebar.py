@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.core.settings import Config
-from gatepost.serve.control.arguments.gateway.panic import PanicOnArgs
+from gatepost.serve.control.arguments.gateways import PanicOnArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.web.dashboard.view import Action, Tone
 from gatepost.serve.web.first_run import is_first_run

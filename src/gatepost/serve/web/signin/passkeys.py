@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.text import clean
-from gatepost.serve.control.operations.people.passwords import FRESH
+from gatepost.serve.control.operations.credentials import FRESH_LOGIN
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
@@ -190,7 +190,7 @@ def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
     found = logins.find_browser(db, browser, now)
     if found is None or found.user_id != user:
         raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
-    if now - found.created_at > FRESH:
+    if now - found.created_at > FRESH_LOGIN:
         raise Invalid("", STALE)
 
 

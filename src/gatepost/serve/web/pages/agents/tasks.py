@@ -1,6 +1,6 @@
 """Tasks: what agents do at a time, when next, and what became of it."""
 
-from gatepost.serve.control.arguments.agents.tasks import (
+from gatepost.serve.control.arguments.tasks import (
     ComingFiring,
     ListTasksArgs,
     NextFiringsArgs,

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from gatepost.core.registry import Registry
-from gatepost.serve.control.arguments.people.api_tokens import ApiTokenView, ListApiTokensArgs
+from gatepost.serve.control.arguments.credentials import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields, list_inputs
 from gatepost.serve.control.openapi import make_openapi
