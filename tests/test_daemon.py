@@ -5,9 +5,9 @@ import sys
 
 RAISED = """
 import resource
-from gatepost.daemon import raise_limit
+from gatepost.daemon import raise_descriptor_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
-print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(raise_descriptor_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

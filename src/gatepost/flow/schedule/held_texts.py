@@ -1,5 +1,5 @@
 """A text that a rule holds when its time comes: one card asks, and the firing waits for the answer. Meanwhile the later
-times of the same task are skipped. `held_text_answers.py` acts on the answer."""
+times of the same task are skipped. `firing.py` acts on the answer."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
-"""Commands of the gateway itself: /help, /ping and /chatid; and declarations of those that are acted on elsewhere, such
-as answers to requests, codes, and commands of the agent's own program."""
+"""Commands of the gateway itself: /help, /ping and /chatid. Those that are acted on elsewhere are declared here as
+well: answers to requests, codes, and commands of the agent's own program."""
 
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, declare_command

@@ -5,9 +5,9 @@ The agents' own group is made on the way and has nobody above it: it goes by `ho
 connects. A model belongs to its provider: an agent of another one does without, and without what a group would lend,
 but for what limits the choice of people. Rights are never lent: they are read of the group itself.
 
-A conversation may be given a provider that the group could be connected to as it stands: its vendor's endpoint is the
-operator's own, or a key for it is there. A model is one that the provider's vendor has and the gateway has a price for.
-The group's options `chat_providers` and `chat_models` narrow both down.
+A conversation may be given a provider that the group could be connected to as it stands. That is so if its vendor's
+endpoint is the operator's own, or a key for it is there. A model is one that the provider's vendor has and the gateway
+has a price for. The group's options `chat_providers` and `chat_models` narrow both down.
 """
 
 from collections.abc import Mapping
