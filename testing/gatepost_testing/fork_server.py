@@ -152,12 +152,11 @@ def _import_everything() -> None:
     from gatepost.cli import commands
     from gatepost.core import log
     from gatepost.core.registry import load_areas, load_package
-    from gatepost.store import migrations, postgres
+    from gatepost.store import postgres
 
     declarations.load_package()
     if importlib.util.find_spec("psycopg") is not None:  # an extra
         load_package(postgres.__name__)
-    load_package(migrations.__name__)  # which the first start in a home needs
     log.load_structlog()
     load_areas(commands.__name__)
 

@@ -1,7 +1,5 @@
 """Outbox: one row per effect, one lane per room, and an end that stays."""
 
-import importlib
-
 from tests.store.conftest import LEASE, ROOM, Desk
 
 from gatepost.core.clock import SECOND
@@ -9,6 +7,7 @@ from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
+from gatepost.store.migrations.steps_0015_0022 import apply_0021
 
 
 def test_an_effect_handed_over_twice_is_one_row(desk: Desk) -> None:
@@ -95,7 +94,7 @@ def test_stranger_new_what_an_open_turn_had_said_is_known_after_an_upgrade(desk:
     ):
         desk.db.define(change)
 
-    importlib.import_module("gatepost.store.migrations.0021_said").apply(desk.db)
+    apply_0021(desk.db)
 
     said = outbox.list_texts_in_turn(desk.db, turn.id, *ROOM, "hello", 1)
     assert said is not None and said.id == effect.id

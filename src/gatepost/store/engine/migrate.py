@@ -1,10 +1,12 @@
 """Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped.
 
-A store that is made gets all of them in one transaction: it is whole or empty, and synced to the disk once.
+A new store gets the baseline, which stands for the steps of earlier versions, and the later steps. All of that is one
+transaction: the store is whole or empty, and synced to the disk once.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -18,24 +20,65 @@ from gatepost.store import migrations
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.port import Db
 
+SQLITE, POSTGRES = "sqlite", "postgres"
+VERSIONS = (
+    "CREATE TABLE IF NOT EXISTS schema_version"
+    " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
+)
+_SECTION = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
+
 
 class Migration(Struct, frozen=True):
     number: int
     name: str
     apply: Callable[[Db], None]
+    stands_for: tuple["Migration", ...] = ()  # earlier steps, whose work it does as well
 
 
 @cache
-def list_migrations() -> tuple[Migration, ...]:
+def list_migrations(engine: str = SQLITE) -> tuple[Migration, ...]:
     """In their order. Each is imported when it is applied: a store that is up to date needs none."""
-    names = [info.name for info in list_package_modules(migrations.__name__)]
+    folded = [(module, name, f"apply_{name[:4]}") for module, names in migrations.FOLDED.items() for name in names]
+    found = [info.name for info in list_package_modules(migrations.__name__) if info.name not in migrations.FOLDED]
     return tuple(
-        Migration(int(name.partition("_")[0]), name, partial(apply_module, migrations.__name__, name)) for name in names
+        Migration(int(name[:4]), name, partial(_apply_step, module, function, engine))
+        for module, name, function in (*folded, *((name, name, "apply") for name in found))
     )
 
 
-def apply_module(package: str, name: str, db: Db) -> None:
-    importlib.import_module(f"{package}.{name}").apply(db)
+def _apply_step(module: str, function: str, engine: str, db: Db) -> None:
+    """Apply the form of an engine, if there is one (`apply_postgres`), else the form for both."""
+    step = importlib.import_module(f"{migrations.__name__}.{module}")
+    apply = getattr(step, f"{function}_{engine}", None) or getattr(step, function)
+    apply(db)
+
+
+def list_pending(known: Sequence[Migration], done: Collection[int], engine: str = SQLITE) -> list[Migration]:
+    """Return the steps that a store lacks. A new store lacks all: it gets the baseline in place of the folded ones."""
+    if done:
+        return [each for each in known if each.number not in done]
+    count = sum(map(len, migrations.FOLDED.values()))
+    *before, last = known[:count]
+    return [Migration(last.number, last.name, partial(apply_baseline, engine), tuple(before)), *known[count:]]
+
+
+def apply_baseline(engine: str, db: Db) -> None:
+    """Make the tables as the folded steps would leave them in an empty store, in the caller's transaction."""
+    db.define(read_baseline(engine))
+
+
+def read_baseline(engine: str) -> str:
+    """Return the definitions for an engine: the sections of `baseline.sql` that are for both, or for this one."""
+    text = Path(migrations.__path__[0], "baseline.sql").read_text(encoding="utf-8")
+    _, *parts = _SECTION.split(text)
+    return "".join(part for name, part in zip(parts[::2], parts[1::2], strict=True) if name in ("both", engine))
+
+
+def record(db: Db, migration: Migration, now: int) -> None:
+    """Note that a step ran, and those that it stands for."""
+    for each in (*migration.stands_for, migration):
+        db.append("INSERT INTO schema_version (number, name, applied_at) VALUES", (each.number, each.name, now))
+    db.flush()
 
 
 def holds_store(path: Path) -> bool:
@@ -71,10 +114,7 @@ def migrate(path: Path, clock: Clock) -> int:
     try:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        db.define(
-            "CREATE TABLE IF NOT EXISTS schema_version"
-            " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
-        )
+        db.define(VERSIONS)
         connection.execute("COMMIT")
         known = list_migrations()
         done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
@@ -84,12 +124,9 @@ def migrate(path: Path, clock: Clock) -> int:
                 f"the store {path} was written by a newer gatepost (schema {max(done)}, this one knows {newest});"
                 " upgrade gatepost, or restore a backup"
             )
-        pending = [each for each in known if each.number not in done]
-        if done:
-            for each in pending:
-                _apply(connection, db, [each], clock.now())
-        else:
-            _apply(connection, db, pending, clock.now())
+        pending = list_pending(known, done)
+        for together in [[each] for each in pending] if done else [pending]:
+            _apply(connection, db, together, clock.now())
         return newest
     finally:
         connection.close()
@@ -103,7 +140,7 @@ def _apply(connection: apsw.Connection, db: SqliteDb, together: Sequence[Migrati
         for migration in together:
             name = migration.name
             migration.apply(db)
-            db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, name, now))
+            record(db, migration, now)
         connection.execute("COMMIT")
     except BaseException as error:
         if connection.in_transaction:  # a full disk has rolled it back already

@@ -1,38 +1,18 @@
 """The numbered migrations on PostgreSQL: one transaction each, under one lock, so that of several gateways that
 start at once one does the work."""
 
-from functools import cache, partial
-
 import psycopg
 
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
-from gatepost.core.registry import list_package_modules
-from gatepost.store.engine.migrate import Migration, apply_module, list_migrations
+from gatepost.store.engine.migrate import POSTGRES, VERSIONS, list_migrations, list_pending, record
 from gatepost.store.gateways.gateway_checks import check_schema
 from gatepost.store.port import Db
-from gatepost.store.postgres import migrations
 from gatepost.store.postgres.connection import open_connection, render_place
 from gatepost.store.postgres.database_time import read_time
 from gatepost.store.postgres.postgres_db import PostgresDb
 
 LOCK = b"7311960312210301"  # of everybody who changes the schema of a store
-VERSIONS = (
-    "CREATE TABLE IF NOT EXISTS schema_version"
-    " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
-)
-
-
-@cache
-def list_postgres_migrations() -> tuple[Migration, ...]:
-    """As on SQLite; what is not portable has a counterpart of the same name here."""
-    own = {info.name for info in list_package_modules(migrations.__name__)}
-    return tuple(
-        Migration(each.number, each.name, partial(apply_module, migrations.__name__, each.name))
-        if each.name in own
-        else each
-        for each in list_migrations()
-    )
 
 
 def migrate_postgres(url: str, clock: Clock, gateway: str = "", home: str = "") -> int:
@@ -48,16 +28,16 @@ def migrate_postgres(url: str, clock: Clock, gateway: str = "", home: str = "") 
 
 
 def apply_all(db: Db, now: int) -> None:
-    """All of them, in the transaction of the caller."""
+    """Make the tables of a new store in the caller's transaction."""
     db.define(VERSIONS)
-    for each in list_postgres_migrations():
+    for each in list_pending(list_migrations(POSTGRES), (), POSTGRES):
         each.apply(db)
-        db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, each.name, now))
+        record(db, each, now)
 
 
 def _migrate(db: PostgresDb, url: str, clock: Clock, own: tuple[str, str]) -> int:
     db.define(VERSIONS)
-    known = list_postgres_migrations()
+    known = list_migrations(POSTGRES)
     done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
     newest = known[-1].number
     if done and max(done) > newest:
@@ -66,16 +46,16 @@ def _migrate(db: PostgresDb, url: str, clock: Clock, own: tuple[str, str]) -> in
             " upgrade gatepost, or restore a backup"
         )
     name = ""
-    pending = [each for each in known if each.number not in done]
+    pending = list_pending(known, done, POSTGRES)
     if done and pending:
         _check_nobody_else(db, own, newest)
-    for together in [pending] if not done else [[each] for each in pending]:
+    for together in [[each] for each in pending] if done else [pending]:
         db.command(b"BEGIN")
         try:
             for each in together:
                 name = each.name
                 each.apply(db)
-                db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, name, clock.now()))
+                record(db, each, clock.now())
             db.command(b"COMMIT")
         except psycopg.Error as error:
             raise SetupError(f"the store cannot be brought to schema {name}: {error}; nothing was changed") from error
