@@ -35,21 +35,21 @@ async def test_a_reader_takes_what_was_put_and_then_the_end() -> None:
     reader = stream.attach([b"first "])
     stream.put(b"1")
     stream.put(b"2")
-    assert await stream.take(reader) == b"first event: message\r\ndata: 1\r\n\r\nevent: message\r\ndata: 2\r\n\r\n"
+    assert await stream.read_next(reader) == b"first event: message\r\ndata: 1\r\n\r\nevent: message\r\ndata: 2\r\n\r\n"
     stream.end()
-    assert await stream.take(reader) is None
+    assert await stream.read_next(reader) is None
 
 
 async def test_a_second_reader_takes_the_place_of_the_first() -> None:
     stream = EventStream()
     first = stream.attach()
-    waiting = asyncio.create_task(stream.take(first))
+    waiting = asyncio.create_task(stream.read_next(first))
     await asyncio.sleep(0)
     second = stream.attach()
     assert await waiting is None
     stream.detach(first)
     stream.put(b"1")
-    assert await stream.take(second) == b"event: message\r\ndata: 1\r\n\r\n"
+    assert await stream.read_next(second) == b"event: message\r\ndata: 1\r\n\r\n"
 
 
 async def test_progress_waits_for_a_reader_that_is_far_behind_and_for_no_other() -> None:
@@ -61,11 +61,11 @@ async def test_progress_waits_for_a_reader_that_is_far_behind_and_for_no_other()
     waiting = asyncio.create_task(stream.wait_for_room())
     await asyncio.sleep(0)
     assert not waiting.done()
-    await stream.take(reader)
+    await stream.read_next(reader)
     await waiting
 
 
 async def test_a_silent_stream_shows_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "PING_S", 0.0)
     stream = EventStream()
-    assert await stream.take(stream.attach()) == event_stream.PING
+    assert await stream.read_next(stream.attach()) == event_stream.PING

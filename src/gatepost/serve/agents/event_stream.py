@@ -97,7 +97,7 @@ class EventStream:
         self.ended = True
         self._news.set()
 
-    async def take(self, reader: object) -> bytes | None:
+    async def read_next(self, reader: object) -> bytes | None:
         """The next events, or a sign of life. None: the stream has ended, or another reader has it."""
         while self._reader is reader:
             if self._frames:

@@ -75,12 +75,12 @@ class McpHttpSession:
             stream.end()
         return stream, missed
 
-    def tell_tools_changed(self) -> None:
+    def notify_tools_changed(self) -> None:
         stream = self._streams.get(OWN_STREAM)
         if stream is not None and not stream.is_behind:  # one that waits is enough
             stream.put(render_notification("notifications/tools/list_changed"))
 
-    def take_answer(self, request: object, result: msgspec.Raw | msgspec.UnsetType) -> None:
+    def accept_answer(self, request: object, result: msgspec.Raw | msgspec.UnsetType) -> None:
         """The client's answer to a form; whatever else it may be answers nothing."""
         form = self.asked.pop(request, None) if isinstance(request, str) else None
         if form is not None:

@@ -140,7 +140,7 @@ class _Exchange:
         try:
             headers = [*_EVENTS, *self._name_session()]
             await self.send({"type": "http.response.start", "status": 200, "headers": headers})
-            while (events := await stream.take(reader)) is not None:
+            while (events := await stream.read_next(reader)) is not None:
                 await self.send({"type": "http.response.body", "body": events, "more_body": True})
             await self.send({"type": "http.response.body", "body": b""})
             return not left.done()
@@ -342,10 +342,10 @@ class McpEndpoint:
         session.seen = _now()
         request = message.id
         if not isinstance(request, int | str):
-            self._take_notification(session, message)
+            self._accept_notification(session, message)
             return await exchange.answer(202, b"")
         if message.method is None:
-            session.take_answer(request, message.result)
+            session.accept_answer(request, message.result)
             return await exchange.answer(202, b"")
         if str(request) in session.flying:
             return await exchange.answer(200, render_error(request, INVALID_REQUEST, render_id_in_use(request)))
@@ -369,7 +369,7 @@ class McpEndpoint:
         return await exchange.answer(200, answer)
 
     @staticmethod
-    def _take_notification(session: McpHttpSession, message: JsonRpcMessage) -> None:
+    def _accept_notification(session: McpHttpSession, message: JsonRpcMessage) -> None:
         if message.method != "notifications/cancelled":
             return
         try:
@@ -551,7 +551,7 @@ class McpEndpoint:
     def _tools_changed(self, folder: str | None) -> None:
         for session in self.sessions.values():
             if folder is None or session.caller.folder == folder:
-                session.tell_tools_changed()
+                session.notify_tools_changed()
         for stream, (caller, request) in self._listening.items():
             if (folder is None or caller.folder == folder) and not stream.is_behind:  # one that waits is enough
                 params = {"_meta": {SUBSCRIPTION: request}}
