@@ -53,8 +53,7 @@ from gatepost.flow.sessions.session_deps import MOST_AWAKE
 from gatepost.flow.upkeep.store_life import StoreLife
 from gatepost.flow.upkeep.store_watch import StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.agents.management_endpoint import make_management_dispatch
-from gatepost.serve.agents.self_id import make_self_dispatch
+from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter

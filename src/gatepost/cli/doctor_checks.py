@@ -38,9 +38,9 @@ from gatepost.serve.health.channel_checks import check_channel_rows, check_repor
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
-from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
-from gatepost.serve.health.telemetry_checks import check_telemetry
+from gatepost.serve.telemetry.otlp import check_telemetry
+from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.store.engine.place import check_place, get_place
 from gatepost.store.engine.readonly import (
     find_damage,

@@ -94,9 +94,9 @@ async def test_a_password_is_removed_by_its_person_by_an_owner_or_by_the_operato
 async def test_old_passwords_are_not_guessed_from_a_browser_that_was_stolen(
     operation_deps: OperationDeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gatepost.serve import password_limits
+    from gatepost.serve import passwords
 
-    monkeypatch.setattr(password_limits, "TRIES", replace(password_limits.TRIES, burst=2))
+    monkeypatch.setattr(passwords, "TRIES", replace(passwords.TRIES, burst=2))
     login = await operation_deps.store.write(sign_in, ANN_WEB)
     for expected in ("old_password", "old_password", "too many"):
         with pytest.raises(Refused, match=expected):

@@ -27,8 +27,8 @@ from gatepost.gate.connectors import (
     record_accepted,
 )
 from gatepost.messages.visible_text import show_hidden
+from gatepost.serve.agents.pending_requests import make_answers
 from gatepost.serve.agents.providers import list_models as models_of
-from gatepost.serve.agents.questions import make_answers
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.arguments.agents import (
     LONGEST_WAIT_S,

@@ -54,9 +54,8 @@ from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps,
 from gatepost.serve.control.passkey_setting import EXTRA as PASSKEY_EXTRA
 from gatepost.serve.control.passkey_setting import LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.serve.password_hashing import EXTRA as PASSWORD_EXTRA
-from gatepost.serve.password_hashing import HASHING, MODULE, PASSWORD_LOGIN, check_new
-from gatepost.serve.password_limits import PasswordLimits
+from gatepost.serve.passwords import EXTRA as PASSWORD_EXTRA
+from gatepost.serve.passwords import HASHING, MODULE, PASSWORD_LOGIN, PasswordLimits, check_new
 from gatepost.store.people import identities, logins, passkeys, passwords, users
 from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.people.passkeys import Passkey

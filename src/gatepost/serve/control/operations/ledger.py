@@ -39,7 +39,7 @@ from gatepost.serve.control.arguments.ledger import (
     TraceMoment,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.serve.telemetry.trace_ids import make_trace_id
+from gatepost.serve.telemetry.spans import make_trace_id
 from gatepost.store import search
 from gatepost.store.engine.place import get_place
 from gatepost.store.engine.readonly import read_snapshot

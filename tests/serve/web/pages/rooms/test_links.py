@@ -9,8 +9,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.serve.control.arguments.credentials import TokenView
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.web.dashboard.operation_form import make_form
-from gatepost.serve.web.dashboard.result_links import list_shown_once
+from gatepost.serve.web.dashboard.operation_form import list_shown_once, make_form
 from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
 from gatepost.serve.web.pages.rooms.links import LINK, PAGE, list_actions, show_end
 from gatepost.store.rights import tokens

@@ -3,9 +3,8 @@
 from gatepost.access.budgets import render_usd
 from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import shorten
+from gatepost.serve.web.dashboard.tables import get_tone, shorten
 from gatepost.serve.web.dashboard.text_difference import mark_difference
-from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Block,
     CompareBlock,

@@ -10,8 +10,16 @@ from gatepost.serve.control.arguments.sessions import (
     ShowSessionArgs,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import code, link, made, make_columns, make_facts, make_table, shorten
-from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.tables import (
+    code,
+    get_tone,
+    link,
+    made,
+    make_columns,
+    make_facts,
+    make_table,
+    shorten,
+)
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,

@@ -2,8 +2,7 @@
 
 from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import made, make_columns, make_table
-from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.tables import get_tone, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
 from gatepost.store.gateways.gateways import GatewayState
 

@@ -17,8 +17,8 @@ from gatepost.serve.control.arguments.overview import (
     ShowOverviewArgs,
 )
 from gatepost.serve.health.findings import Finding
-from gatepost.serve.web.dashboard.ages import render_span
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.renderer import render_span
 from gatepost.serve.web.dashboard.view import (
     Action,
     AgentCard,

@@ -32,7 +32,7 @@ from gatepost.serve.room_events import RoomEvent
 from gatepost.serve.web.browser_security import HEADERS
 from gatepost.serve.web.browser_streams import render_sse
 from gatepost.serve.web.client_addresses import ClientAddresses
-from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store.port import Store
 from gatepost.store.web import link_visitors
@@ -40,7 +40,7 @@ from gatepost.store.web.link_visitors import LinkVisitor
 
 PREFIX = "/chat"
 API_PREFIX = f"{PREFIX}/api/"
-PAGE = Path(__file__).parent.parent / "static" / "link_chat.html"
+PAGE = Path(__file__).parent / "static" / "link_chat.html"
 LARGEST_BODY = 64 * 1024  # bytes
 LONGEST_TEXT = 4000  # characters
 LONGEST_SECRET = 100

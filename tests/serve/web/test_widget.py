@@ -12,8 +12,8 @@ import pytest
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.flow.links import link_tokens, link_visits
 from gatepost.flow.links.link_tokens import IssuedLink, NewLink
-from gatepost.serve.web.widget import handlers
-from gatepost.serve.web.widget.handlers import render_headers
+from gatepost.serve.web import widget
+from gatepost.serve.web.widget import render_headers
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
@@ -247,7 +247,7 @@ async def test_a_visitor_has_one_stream_and_the_one_before_is_told_so(site: Any)
 
 
 async def test_a_link_has_so_many_streams(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "MOST_OF_LINK", 1)
+    monkeypatch.setattr(widget, "MOST_OF_LINK", 1)
     link = await issue(site.store)
     async with site.browser() as browser:
         ann, ben = VisitorPage(browser, link.secret), VisitorPage(browser, link.secret)
@@ -264,7 +264,7 @@ async def test_a_visitor_who_writes_too_fast_is_told_when_to_go_on(site: Any) ->
     async with site.browser() as browser:
         page = VisitorPage(browser, link.secret)
         await page.visit()
-        answers = [await page.say("hi", f"key-{number:05}") for number in range(handlers.MESSAGES_OF_VISITOR.burst + 2)]
+        answers = [await page.say("hi", f"key-{number:05}") for number in range(widget.MESSAGES_OF_VISITOR.burst + 2)]
     assert answers[-1].status_code == 429 and int(answers[-1].headers["retry-after"]) >= 1
     assert len(site.answerer.received) < len(answers)
 
@@ -301,7 +301,7 @@ async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: 
 
 
 def test_visitors_who_say_nothing_come_too_slowly_to_fill_a_link() -> None:
-    rate, seconds = handlers.VISITS_OF_LINK, link_visitors.SILENT / SECOND
+    rate, seconds = widget.VISITS_OF_LINK, link_visitors.SILENT / SECOND
     assert rate.burst + rate.per_second * seconds < link_visitors.MOST_OF_LINK
 
 

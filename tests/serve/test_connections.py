@@ -1,4 +1,4 @@
-"""What a stranger may use of the HTTP servers, without a login and without an end."""
+"""What a stranger may use of the HTTP servers, without a login and without an end; an answer leaves in one write."""
 
 import asyncio
 from collections import defaultdict
@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from gatepost.core.process.listen_address import parse
-from gatepost.serve import connection_limits
-from gatepost.serve.connection_limits import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
+from gatepost.serve import connections
+from gatepost.serve.connections import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS, SMALL, CoalescingTransport
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost_testing.waiting import PATIENCE_S, until
 
@@ -196,8 +196,87 @@ async def test_stranger_05_a_head_that_does_not_come_and_a_body_that_stops_end_t
 async def test_stranger_05_who_says_no_more_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, limit: str, said: bytes, told: bytes
 ) -> None:
-    monkeypatch.setattr(connection_limits, limit, 0.01)
+    monkeypatch.setattr(connections, limit, 0.01)
     async with serving() as served:
         with suppress(ConnectionResetError):
             assert (await served.ask(said))[: len(b"HTTP/1.1 408")] == told
         await until(lambda: len(served.server.connections) == 0)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+
+
+class RecordingTransport(asyncio.Transport):
+    """Writes down what reaches it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.written.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+@pytest.fixture
+async def wire() -> RecordingTransport:
+    return RecordingTransport()
+
+
+def corked(wire: RecordingTransport) -> CoalescingTransport:
+    return CoalescingTransport(wire, asyncio.get_running_loop())
+
+
+async def test_a_short_answer_is_one_write(wire: RecordingTransport) -> None:
+    transport = corked(wire)
+    for _ in range(2):
+        transport.write(HEAD)
+        transport.write(b"ok")
+    await asyncio.sleep(0)
+    assert wire.written == [HEAD + b"ok"] * 2
+
+
+async def test_the_head_of_a_stream_does_not_wait_for_its_first_event(wire: RecordingTransport) -> None:
+    transport = corked(wire)
+    transport.write(HEAD)
+    assert wire.written == []
+    await asyncio.sleep(0)
+    assert wire.written == [HEAD]
+    transport.write(b"data: x\n\n")
+    assert wire.written == [HEAD, b"data: x\n\n"]
+
+
+async def test_a_large_body_is_not_copied_and_comes_behind_its_head(wire: RecordingTransport) -> None:
+    transport = corked(wire)
+    transport.write(HEAD)
+    transport.write(b"x" * SMALL)
+    assert wire.written == [HEAD, b"x" * SMALL]
+
+
+async def test_what_looks_like_a_head_keeps_its_place(wire: RecordingTransport) -> None:
+    transport = corked(wire)
+    for piece in (HEAD, b"HTTP/1.1 says a body", b"HTTP/1.1 again", b"end"):
+        transport.write(piece)
+    await asyncio.sleep(0)
+    assert b"".join(wire.written) == HEAD + b"HTTP/1.1 says a bodyHTTP/1.1 againend"
+
+
+async def test_who_closes_loses_nothing_and_a_lost_connection_is_not_written_to(wire: RecordingTransport) -> None:
+    transport = corked(wire)
+    transport.write(HEAD)
+    transport.close()
+    assert wire.written == [HEAD] and transport.is_closing()
+
+    gone = RecordingTransport()
+    transport = corked(gone)
+    transport.write(HEAD)
+    gone.close()
+    await asyncio.sleep(0)
+    assert gone.written == []

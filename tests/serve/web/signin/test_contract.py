@@ -4,8 +4,7 @@ from typing import Any
 
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.serve.web.signin.contract import SignInMethod
-from gatepost.serve.web.signin.sign_in_methods import describe_missing, list_methods, list_missing_methods
+from gatepost.serve.web.signin.contract import SignInMethod, describe_missing, list_methods, list_missing_methods
 
 
 def make_method(name: str, module: str, *, is_wanted: bool) -> SignInMethod:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from gatepost.app import Gateway
 from gatepost.core.process.listen_address import ListenAddress
-from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
+from gatepost.serve.agents.mcp_servers import SELF_NAME, SELF_PATH, make_self_app
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost.store.sessions import due_sessions, turns
 from gatepost.store.sessions.turns import TurnState
@@ -57,7 +57,7 @@ class SelfId:
     """A client of /mcp/self."""
 
     def __init__(self, client: httpx2.AsyncClient, token: str = "", claim: str = "") -> None:
-        self._client, self._path = client, PATH + (f"?callerAgentId={claim}" if claim else "")
+        self._client, self._path = client, SELF_PATH + (f"?callerAgentId={claim}" if claim else "")
         self._headers = {"accept": BOTH, "content-type": "application/json"}
         if token:
             self._headers["authorization"] = f"Bearer {token}"
@@ -80,7 +80,7 @@ class SelfId:
 async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
     endpoint = make_self_app(gateway.self_id, gateway.tool_deps, 4 * 1024 * 1024)
     with open_listener(ListenAddress("unix", path=gateway.home.control)) as sock:
-        server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
+        server = HttpServer(Starlette(routes=[Route(SELF_PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())
         wire = httpx2.AsyncHTTPTransport(uds=str(gateway.home.control))
         async with httpx2.AsyncClient(transport=wire, base_url="http://localhost", timeout=PATIENCE_S) as client:
@@ -97,7 +97,7 @@ async def test_paseo_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -
         token = await desk.gateway.agents.token(ann, "operator")
         own = SelfId(client, token)
         hello = parse_answer(await own.post(make_request("initialize", INITIALIZE, 1)))["result"]
-        assert hello["serverInfo"]["name"] == NAME == "gatepost-agent-self-id"
+        assert hello["serverInfo"]["name"] == SELF_NAME == "gatepost-agent-self-id"
         listed = parse_answer(await own.post(make_request("tools/list", {}, 2)))["result"]["tools"]
         assert sorted(each["name"] for each in listed) == ["set_branch", "set_title"]
         assert (await own.set_title("By its token"))["structuredContent"] == {"success": True, "title": "By its token"}

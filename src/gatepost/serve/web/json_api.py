@@ -1,9 +1,10 @@
-"""Texts of a JSON body, within a size."""
+"""JSON between our pages and the gateway: a body within its size, and a refusal."""
 
 import json
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from gatepost.core.errors import Invalid
 
@@ -31,3 +32,8 @@ def get_text(given: dict[str, Any], name: str) -> str:
 
 async def read_text_field(request: Request, name: str, largest: int) -> str:
     return get_text(await read_object(request, largest), name)
+
+
+def error_response(kind: str, text: str, status: int) -> Response:
+    """A refusal as our pages read it."""
+    return JSONResponse({"ok": False, "error": {"kind": kind, "text": text}}, status)

@@ -1,9 +1,12 @@
-"""Limits of a stranger on the HTTP servers: connections, time and memory are bounded before anybody is known.
+"""Connections of the HTTP servers: what a stranger may take of connections, time and memory, before anybody is known.
 
 A head has so many lines and bytes, and so long to come; a body must keep coming. When there are too many connections,
 one is closed for a new one. First comes the oldest that is not being answered, then one whose request is still
 arriving. Last comes one whose client does not read its answer, or sends further requests without waiting for it. So
 only requests that are being worked on hold a place for good, one each.
+
+Head and body of an answer leave in one write, so that the reader is woken once. uvicorn writes the two apart: on a unix
+socket the second wake-up costs as much as all our work for a short answer.
 """
 
 import asyncio
@@ -12,9 +15,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from gatepost.serve.coalescing_transport import CoalescingProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 from gatepost.serve.peers import peer_of
 
+HEAD = b"HTTP/1.1 "
+SMALL = 65_536  # bytes; beyond that a copy costs more than it saves
 LARGEST_HEAD = 64 * 1024  # bytes
 MOST_HEADERS = 100
 HEAD_S = 15.0  # from the connection, or a request's first byte, to the end of its head
@@ -92,6 +98,50 @@ class _HeadTooLarge(Exception):
 
 class _TooManyAhead(Exception):
     """Ends the parser."""
+
+
+class CoalescingTransport(asyncio.Transport):
+    """The part of a transport that uvicorn uses.
+
+    At most one head is held back, and never beyond this turn of the loop. Data that only looks like a head keeps its
+    order all the same.
+    """
+
+    def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._inner, self._loop = inner, loop
+        self._held: bytes | bytearray | memoryview = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._held and len(data) < SMALL:
+            data, self._held = bytes(self._held) + bytes(data), b""
+        elif self._held:
+            self._flush()
+        elif data[: len(HEAD)] == HEAD:
+            self._held = data
+            self._loop.call_soon(self._flush)
+            return
+        self._inner.write(data)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self._inner.is_closing():
+            self._inner.write(held)
+
+    def close(self) -> None:
+        self._flush()
+        self._inner.close()
+
+    def is_closing(self) -> bool:
+        return self._inner.is_closing()
+
+
+class CoalescingProtocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self.transport = CoalescingTransport(transport, self.loop)
+        if self.server is not None and self.server[1] is None:
+            self.server = None  # a socket's path: whoever gives no Host would be told it in addresses and redirects
 
 
 class LimitedProtocol(CoalescingProtocol):
