@@ -19,8 +19,8 @@ from gatepost.core import ids
 from gatepost.core.clock import MINUTE
 from gatepost.core.keyring import KeySet
 from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.store.people import logins
 from gatepost.store.port import Db, Store
-from gatepost.store.web import spent_tickets
 
 LASTS = 5 * MINUTE
 LONGEST = 3500  # characters: a cookie holds some 4000
@@ -65,7 +65,7 @@ class SignInTickets:
             return None
         if ticket.purpose is not purpose or ticket.expires_at <= now:
             return None
-        return None if await self._store.read(spent_tickets.is_there, ticket.id) else ticket
+        return None if await self._store.read(logins.is_ticket_spent, ticket.id) else ticket
 
 
 def _sign(keys: KeySet, key_id: str, body: str) -> bytes | None:
@@ -76,7 +76,7 @@ def _sign(keys: KeySet, key_id: str, body: str) -> bytes | None:
 
 def spend(db: Db, ticket: SignInTicket, now: int) -> bool:
     """For the transaction of what the ticket is good for. False if it was spent before, at any gateway."""
-    return spent_tickets.add(db, ticket.id, ticket.expires_at, now)
+    return logins.add_spent_ticket(db, ticket.id, ticket.expires_at, now)
 
 
 def encode_text(raw: bytes) -> str:

@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from gatepost.core.record_fields import argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
-from gatepost.store.rights.secret_rows import Secret, SecretUse
-from gatepost.store.rooms.bindings import Binding
+from gatepost.store.rights.secret_rows import Binding, Secret, SecretUse
 
 READ, WRITE = "secrets.read", "secrets.write"
 Name = Annotated[str, argument("In capitals.", examples=("ANTHROPIC_API_KEY",))]
