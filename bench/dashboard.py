@@ -15,11 +15,11 @@ from gatepost.core.clock import HOUR, SECOND, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.periods import Period
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.arguments.records.overview import ShowOverviewArgs
+from gatepost.serve.control.arguments.overview import ShowOverviewArgs
 from gatepost.serve.control.contract import OperationDeps
-from gatepost.serve.control.operations.records.overview import get_defaults, read_overview
+from gatepost.serve.control.operations.overview import get_defaults, read_overview
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.signin.visitors import WebVisitor
@@ -78,7 +78,7 @@ def _count_statements(db: Db, now: int) -> int:
 
 
 async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, float]:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     operation_deps = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     dashboard = Dashboard(
         DashboardDeps(operation_deps=operation_deps),

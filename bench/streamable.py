@@ -17,8 +17,8 @@ from starlette.routing import Mount
 import limits
 from gatepost.core.clock import SystemClock
 from gatepost.core.process.listen_address import ListenAddress
-from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import LARGEST
+from gatepost.serve.agents.mcp_servers import GROUPS_PATH, make_groups_app
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -43,7 +43,7 @@ CALL: dict[str, object] = {"name": "echo", "arguments": {"text": "x" * 100}}
 
 async def measured(path: Path, calls: int) -> dict[str, float]:
     """Medians of five runs, in microseconds."""
-    target = ["http", str(path), f"{PATH}/acme/eng"]
+    target = ["http", str(path), f"{GROUPS_PATH}/acme/eng"]
     old, new = line("tools/call", CALL), line("tools/call", {**CALL, "_meta": ENVELOPE})
     runs = {
         "2025": lambda: client(target, [OPENING], old, calls),
@@ -57,7 +57,7 @@ async def measured(path: Path, calls: int) -> dict[str, float]:
 
 def bridge(path: Path) -> list[str]:
     """As `gatepost mcp config` has it."""
-    return [str(Path(sys.executable).parent / "gatepost"), "bridge", "--url", f"unix:{path}:{PATH}/acme/eng"]
+    return [str(Path(sys.executable).parent / "gatepost"), "bridge", "--url", f"unix:{path}:{GROUPS_PATH}/acme/eng"]
 
 
 async def concurrent(path: Path, count: int = 50) -> int:
@@ -83,7 +83,7 @@ async def figures(echo_us: float, python_ms: float, calls: int = 2000) -> list[F
         agent = await GateAgent.create(Path(folder) / "home", store, tools=FEW)
         endpoint = make_groups_app(agent.dispatch, agent.deps, LARGEST)
         path = Path(folder) / "c.sock"
-        server = HttpServer(Starlette(routes=[Mount(PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
+        server = HttpServer(Starlette(routes=[Mount(GROUPS_PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
         tasks = [asyncio.create_task(server.run()), asyncio.create_task(agent.dispatch.run())]
         try:
             found = await measured(path, calls)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gatepost.cli.operation_command import call_operation
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.records.ledger import ListLedgerArgs
+from gatepost.serve.control.arguments.ledger import ListLedgerArgs
 from gatepost.store.money.ledger import LedgerLine
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.model_script import load_script

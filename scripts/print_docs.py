@@ -24,9 +24,9 @@ from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
 from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_native_commands, list_specs
 from gatepost.sandboxes.enforcement import HostCapabilities, list_limits
-from gatepost.serve.agents import self_id
+from gatepost.serve.agents import mcp_servers
 from gatepost.serve.agents.management import NAME, make_management_tools
-from gatepost.serve.agents.management_endpoint import PATH
+from gatepost.serve.agents.mcp_servers import MANAGEMENT_PATH
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_inputs
@@ -115,8 +115,8 @@ def mcp() -> str:
         AgentService.__new__(AgentService)
     )  # they are described here, and nobody calls them
     servers = {
-        f"`{PATH}`: {NAME}": [managed[name] for name in managed],
-        f"`{self_id.PATH}`: {self_id.NAME}": [TOOLS[name] for name in self_id.TOOL_NAMES],
+        f"`{MANAGEMENT_PATH}`: {NAME}": [managed[name] for name in managed],
+        f"`{mcp_servers.SELF_PATH}`: {mcp_servers.SELF_NAME}": [TOOLS[name] for name in mcp_servers.SELF_TOOLS],
     }
     out = MCP_HEAD.splitlines()
     for title, tools in servers.items():

@@ -31,11 +31,11 @@ from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields
 from gatepost.serve.control.openapi import make_openapi
-from gatepost.serve.control.operations.gateway.secrets import check_name
-from gatepost.serve.control.operations.people.users import parse_who
-from gatepost.serve.control.operations.records.dropped import parse_since
-from gatepost.serve.control.operations.rooms.group_links import check_link_name
-from gatepost.serve.control.operations.rooms.routes import parse_window
+from gatepost.serve.control.operations.groups import check_link_name
+from gatepost.serve.control.operations.ledger import parse_since
+from gatepost.serve.control.operations.routes import parse_window
+from gatepost.serve.control.operations.secrets import check_name
+from gatepost.serve.control.operations.users import parse_who
 from gatepost.store.rights.acl import AclRow
 from gatepost.store.rooms.routes import parse_ttl
 from gatepost.store.sessions.sessions import MODES

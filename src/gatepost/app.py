@@ -53,8 +53,7 @@ from gatepost.flow.sessions.session_deps import MOST_AWAKE
 from gatepost.flow.upkeep.store_life import StoreLife
 from gatepost.flow.upkeep.store_watch import StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.agents.management_endpoint import make_management_dispatch
-from gatepost.serve.agents.self_id import make_self_dispatch
+from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
@@ -84,7 +83,7 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    registry.load_areas("gatepost.serve.control.operations")
+    registry.load_package("gatepost.serve.control.operations")
     registry.load_package("gatepost.serve.web.signin")
     for module in SERVED:
         importlib.import_module(module)

@@ -31,8 +31,8 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
+from gatepost.serve.web.signin.contract import describe_missing, list_missing_methods
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.serve.web.signin.sign_in_methods import describe_missing, list_missing_methods
 from gatepost.store.engine.open_store import wait_for_store
 from gatepost.store.gateways.gateway_checks import DRAIN_ASKED
 

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from gatepost.app import Gateway
 from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.trial import run_trial
-from gatepost.serve.agents import groups, management_endpoint, self_id
+from gatepost.serve.agents import mcp_servers
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
@@ -75,9 +75,9 @@ def make_mcp_endpoints(gateway: Gateway) -> dict[str, McpEndpoint]:
     """By path."""
     deps, largest = gateway.tool_deps, gateway.config[token_auth.LARGEST_BODY]
     return {
-        management_endpoint.PATH: management_endpoint.make_management_app(gateway.management, deps, largest),
-        self_id.PATH: self_id.make_self_app(gateway.self_id, deps, largest),
-        groups.PATH: groups.make_groups_app(gateway.dispatch, deps, largest),
+        mcp_servers.MANAGEMENT_PATH: mcp_servers.make_management_app(gateway.management, deps, largest),
+        mcp_servers.SELF_PATH: mcp_servers.make_self_app(gateway.self_id, deps, largest),
+        mcp_servers.GROUPS_PATH: mcp_servers.make_groups_app(gateway.dispatch, deps, largest),
     }
 
 

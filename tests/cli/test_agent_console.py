@@ -15,7 +15,7 @@ from gatepost.cli.timeline_renderer import TimelineRenderer
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.agents.agents import LogEntry, PendingRequest
+from gatepost.serve.control.arguments.agents import LogEntry, PendingRequest
 from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions.timeline import TimelineKind
 from gatepost_testing import fork_server

@@ -31,7 +31,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.serve.control.operations.records.ledger import find_trace
+from gatepost.serve.control.operations.ledger import find_trace
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages, outbox

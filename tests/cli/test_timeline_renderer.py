@@ -4,7 +4,7 @@ from typing import Any
 
 from gatepost.cli.output import Colored
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, TimelineRenderer, list_consequences, render_waiting_agent
-from gatepost.serve.control.arguments.agents.agents import LogEntry, PendingRequest, WaitOutcome
+from gatepost.serve.control.arguments.agents import LogEntry, PendingRequest, WaitOutcome
 from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.timeline import TimelineKind

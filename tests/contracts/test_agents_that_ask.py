@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.ending import Ending
-from gatepost.serve.control.arguments.agents.agents import AgentSpec, PendingRequest, WaitOutcome
+from gatepost.serve.control.arguments.agents import AgentSpec, PendingRequest, WaitOutcome
 from gatepost_testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled

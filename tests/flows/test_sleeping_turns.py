@@ -11,7 +11,7 @@ from tests.flows.test_permissions import BOSS, DIRECT, ROOM, settle_people, wait
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.notices import ASLEEP
-from gatepost.serve.control.arguments.agents.agents import AgentSpec
+from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests

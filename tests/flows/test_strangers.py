@@ -14,7 +14,7 @@ import pytest
 
 from gatepost.core.process.descriptor_limit import ENOUGH
 from gatepost.core.process.listen_address import parse
-from gatepost.serve.connection_limits import PER_PEER
+from gatepost.serve.connections import PER_PEER
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.waiting import PATIENCE_S
 

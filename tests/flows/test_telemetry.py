@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.serve.control.operations.records.ledger import find_trace, make_trace_view
+from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
 from gatepost_testing.channel import FakeChannel, SendFault
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled

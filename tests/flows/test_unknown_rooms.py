@@ -12,7 +12,7 @@ from gatepost.app import Gateway
 from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Attachment, Receipt, Verb
-from gatepost.serve.agents.questions import make_answers
+from gatepost.serve.agents.pending_requests import make_answers
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole

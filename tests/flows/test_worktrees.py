@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
-from gatepost.serve.control.arguments.agents.agents import AgentSpec as NewAgent
+from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store.money import ledger
 from gatepost.store.rights import audit, egress, waiting_requests
 from gatepost.store.sessions.worktrees import Worktree

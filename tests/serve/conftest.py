@@ -19,7 +19,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.serve import password_hashing
+from gatepost.serve import passwords
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import NewMessage
@@ -200,9 +200,9 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes of the least cost, for tests of who gets in. How dear ours are is in `test_password_hashing.py`."""
-    monkeypatch.setattr(password_hashing, "ROUNDS", 1)
-    monkeypatch.setattr(password_hashing, "MEMORY_KIB", 8)
-    monkeypatch.setattr(password_hashing, "NOBODYS", NOBODYS_CHEAP)
+    monkeypatch.setattr(passwords, "ROUNDS", 1)
+    monkeypatch.setattr(passwords, "MEMORY_KIB", 8)
+    monkeypatch.setattr(passwords, "NOBODYS", NOBODYS_CHEAP)
 
 
 def deps(instance: str) -> ChannelDeps:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.serve.control.operations.records.audit import verify_chain
+from gatepost.serve.control.operations.logs import verify_chain
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord, ChainBreak

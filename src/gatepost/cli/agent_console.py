@@ -21,7 +21,7 @@ from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json, ma
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.flow.requests.questions import parse_questions
 from gatepost.messages.text import clean
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentNews,
     AnswerRequestArgs,
     FollowAgentArgs,

@@ -22,7 +22,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
-from gatepost.serve.control.arguments.rooms.channels import AddChannelArgs, RemoveChannelArgs
+from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost_testing.emulation"
 MISSING = "the emulators are not installed: pip install gatepost-testing (a clone's `make setup` brings them along)"

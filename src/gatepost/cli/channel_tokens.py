@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.rooms.channel_tokens import AddChannelTokenArgs, ChannelTokenView
+from gatepost.serve.control.arguments.channels import AddChannelTokenArgs, ChannelTokenView
 
 
 @click.command()

@@ -35,13 +35,13 @@ from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.agents.connect import (
+from gatepost.serve.control.arguments.connect import (
     CancelTrialArgs,
     ConnectArgs,
     KeepConnectionArgs,
     TryConnectArgs,
 )
-from gatepost.serve.control.arguments.gateway.secrets import SetSecretArgs
+from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
@@ -50,8 +50,8 @@ from gatepost.serve.control.connectable_agents import (
     list_agents,
     list_key_names,
 )
-from gatepost.serve.control.operations.agents.connect import find_nearest_owner, find_overriding_secret
-from gatepost.serve.control.operations.rooms.groups import check_provider
+from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
+from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store.engine.place import has_store
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.port import Db

@@ -30,7 +30,7 @@ from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
-from gatepost.serve.control.arguments.agents.models import CheckModelsArgs, EndpointCheck
+from gatepost.serve.control.arguments.connect import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
@@ -38,9 +38,9 @@ from gatepost.serve.health.channel_checks import check_channel_rows, check_repor
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
-from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
-from gatepost.serve.health.telemetry_checks import check_telemetry
+from gatepost.serve.telemetry.otlp import check_telemetry
+from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.store.engine.place import check_place, get_place
 from gatepost.store.engine.readonly import (
     find_damage,
@@ -338,7 +338,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
-    from gatepost.serve.control.operations.agents.models import check_endpoints, list_model_uses
+    from gatepost.serve.control.operations.connect import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)

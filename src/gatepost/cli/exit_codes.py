@@ -1,6 +1,6 @@
 """How waiting for an agent ended, as an exit code: what a script can tell apart without reading anything."""
 
-from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, WaitOutcome
+from gatepost.serve.control.arguments.agents import AgentSnapshot, WaitOutcome
 from gatepost.store.sessions.sessions import SessionState
 
 IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from gatepost.cli import output
 from gatepost.cli.operation_command import read_answer
 from gatepost.core.errors import Unavailable
-from gatepost.serve.control.arguments.agents.agents import FollowAgentArgs, WaitForAgentArgs
+from gatepost.serve.control.answers import ApiErrorKind
+from gatepost.serve.control.arguments.agents import FollowAgentArgs, WaitForAgentArgs
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError, get_result
 from gatepost.serve.control.declaration import OperationArgs
-from gatepost.serve.control.error_kinds import ApiErrorKind
 
 R = TypeVar("R")
 RETRY_S = 0.5  # before a gateway that went away is asked again

@@ -93,13 +93,13 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     import asyncio
 
     from gatepost.core.clock import SystemClock
-    from gatepost.core.registry import load_areas, load_folder, load_package
+    from gatepost.core.registry import load_folder, load_package
     from gatepost.flow.gateways.group_place import place_home
     from gatepost.serve.control.contract import OPERATIONS
     from gatepost.store.engine.open_store import prepare_store
 
     home.prepare()
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     load_package("gatepost.sandboxes")
     with home_lock.acquire(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")

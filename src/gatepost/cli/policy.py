@@ -4,7 +4,7 @@ from gatepost.access.policy import GroupPolicy
 from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.gate.policies import TOOL_GROUPS
-from gatepost.serve.control.operations.people.policy import load_group_policy
+from gatepost.serve.control.operations.access import load_group_policy
 from gatepost.store.engine.readonly import read_store
 
 

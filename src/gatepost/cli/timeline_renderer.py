@@ -11,7 +11,7 @@ from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.questions import AgentQuestion, parse_questions
 from gatepost.serve.agents.timeline import render_entry, summarize_input
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.agents.agents import LogEntry, PendingRequest, WaitOutcome
+from gatepost.serve.control.arguments.agents import LogEntry, PendingRequest, WaitOutcome
 from gatepost.store.rights.requests import RequestKind, RequestState
 from gatepost.store.sessions.timeline import TimelineEntry, TimelineKind, ToolCallStatus
 

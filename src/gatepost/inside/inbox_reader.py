@@ -1,4 +1,7 @@
-"""The runner's view of its inbound.db. A file that cannot be read now is looked at again; a broken one is told."""
+"""The runner's view of its inbound.db, and the bell that says when to look.
+
+A file that cannot be read now is looked at again; a broken one is told.
+"""
 
 import asyncio
 import os
@@ -15,6 +18,7 @@ from gatepost.mailbox.outbound import OutboundDb, now
 
 AGAIN = 0.05  # seconds between looks for rows that were given to us and are not there yet
 PATIENCE = 200  # looks
+POLL_S = 2.0
 
 
 class InboxSnapshot(msgspec.Struct, frozen=True):
@@ -104,6 +108,29 @@ class InboxReader:
         if why != self._reported:
             self._reported = why
             self._link.send(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))
+
+
+class WakeEvent:
+    """The runner's own bell: rung by the host, or by ourselves.
+
+    Waiting has a poll behind it, so a lost ring costs time and no message.
+    """
+
+    def __init__(self) -> None:
+        self._woken = asyncio.Event()
+
+    def ring(self) -> None:
+        self._woken.set()
+
+    async def wait(self, seconds: float = POLL_S) -> bool:
+        """Return True if it was rung, rather than that we looked by ourselves."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        self._woken.clear()
+        return True
 
 
 def _list_kept(folder: Path) -> tuple[str, ...]:

@@ -18,10 +18,9 @@ import msgspec
 
 from gatepost.inside.drafts import DraftSender
 from gatepost.inside.gateway_socket import GatewayDisconnected, GatewaySocket
-from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.inbox_reader import InboxReader, WakeEvent
 from gatepost.inside.providers.contract import PROVIDERS, Misconfigured, Provider, ProviderContext, TurnFailed
 from gatepost.inside.turn import RunnerTurn, result_frame
-from gatepost.inside.wake_event import WakeEvent
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import OutboundDb

@@ -20,12 +20,11 @@ import msgspec
 from gatepost.inside import timeline_events
 from gatepost.inside.drafts import DraftSender
 from gatepost.inside.gateway_socket import GatewaySocket
-from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.inbox_reader import InboxReader, WakeEvent
 from gatepost.inside.prompts import output_parser, prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers import contract
 from gatepost.inside.providers.contract import Batch, Item, ItemKind, Provider
-from gatepost.inside.wake_event import WakeEvent
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import OutboundDb, OutboundRow

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +17,7 @@ from gatepost.core.process.listen_address import ListenAddress
 from gatepost.core.process.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.core.settings import setting
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
-from gatepost.serve.cut_answers import spare_cut_answers
+from gatepost.serve.connections import PER_PEER, Connections, LimitedProtocol
 from gatepost.store.port import FailingSoon
 
 CONNECTIONS = setting(
@@ -174,3 +174,23 @@ class HttpServer:
     def stop(self) -> None:
         self._inner.should_exit = True
         self._inner.ending.set()
+
+
+class AnswerCutShort(Exception):
+    """Ends an answer before the bytes that it promised, and its connection, which is all that a client can see.
+
+    The server takes each exception of an answer for a mistake of ours, and logs its traceback. This one is none:
+    whoever raises it has logged why.
+    """
+
+
+def is_logged(record: logging.LogRecord) -> bool:
+    """The filter of the server's log."""
+    error = record.exc_info[1] if record.exc_info else None
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return not isinstance(error, AnswerCutShort)
+
+
+def spare_cut_answers() -> None:
+    logging.getLogger("uvicorn.error").addFilter(is_logged)

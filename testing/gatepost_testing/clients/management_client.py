@@ -28,7 +28,7 @@ from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.serve.agents import bridge
-from gatepost.serve.agents.management_endpoint import MANAGER, PATH, make_management_app
+from gatepost.serve.agents.mcp_servers import MANAGEMENT_PATH, MANAGER, make_management_app
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost_testing.clients.mcp_http_client import (
     BOTH,
@@ -157,7 +157,7 @@ async def serve_management(gateway: Gateway) -> AsyncIterator[None]:
     """The management server on the control socket of a gateway that has no daemon around it."""
     endpoint = make_management_app(gateway.management, gateway.tool_deps, LARGEST)
     with open_listener(ListenAddress("unix", path=gateway.home.control)) as sock:
-        server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
+        server = HttpServer(Starlette(routes=[Route(MANAGEMENT_PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())
         try:
             yield
@@ -179,7 +179,7 @@ async def connect_client(gateway: Gateway, transport: str) -> AsyncIterator[Mana
             await http.open()
             yield ManagementClient(gateway, transport, http)
     elif way == "bridge":
-        async with _open_bridge(f"unix:{gateway.home.control}:{PATH}", modern=bool(era)) as stdio:
+        async with _open_bridge(f"unix:{gateway.home.control}:{MANAGEMENT_PATH}", modern=bool(era)) as stdio:
             yield ManagementClient(gateway, transport, stdio)
     else:
         raise ValueError(f"there is no transport {transport!r}, only {', '.join(TRANSPORTS)}")
@@ -242,7 +242,7 @@ class _HttpTransport(_McpTransport):
 
     async def _post(self, message: dict[str, Any], headers: Mapping[str, str] | None = None) -> httpx2.Response:
         content = json.dumps(message).encode()
-        return await self._client.post(PATH, content=content, headers={**self._headers, **(headers or {})})
+        return await self._client.post(MANAGEMENT_PATH, content=content, headers={**self._headers, **(headers or {})})
 
 
 class _BridgeTransport(_McpTransport):

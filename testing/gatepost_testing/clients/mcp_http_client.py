@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from gatepost.core.process.listen_address import ListenAddress
-from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
+from gatepost.serve.agents.mcp_servers import GROUPS_PATH, make_groups_app
 from gatepost.serve.http import HttpServer, bind
 from gatepost_testing.gate_agent import GateAgent
 from gatepost_testing.waiting import PATIENCE_S
@@ -34,7 +34,7 @@ class McpHttpClient:
     endpoint: McpEndpoint
     path: Path
     client: httpx2.AsyncClient
-    address: str = f"{PATH}/acme/eng"
+    address: str = f"{GROUPS_PATH}/acme/eng"
     session: dict[str, str] = field(default_factory=dict)
 
     async def post(self, message: Any, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
@@ -89,7 +89,7 @@ def parse_messages(response: httpx2.Response) -> list[dict[str, Any]]:
 @contextlib.asynccontextmanager
 async def serve_mcp(agent: GateAgent, path: Path, largest: int = LARGEST) -> AsyncIterator[McpHttpClient]:
     endpoint = make_groups_app(agent.dispatch, agent.deps, largest)
-    server = HttpServer(Starlette(routes=[Mount(PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
+    server = HttpServer(Starlette(routes=[Mount(GROUPS_PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
     running = asyncio.create_task(server.run())
     transport = httpx2.AsyncHTTPTransport(uds=str(path))
     try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 
-from gatepost.serve.web.csrf import HEADER, make_csrf_token
+from gatepost.serve.web.browser_security import CSRF_HEADER, make_csrf_token
 
 _COOKIE = re.compile(r"(?:^|; )(?:__Host-)?gatepost-[^-=]+-[0-9a-f]{8}=([^;]+)")
 
@@ -27,5 +27,5 @@ def make_async_manners(base: str) -> dict[str, Any]:
 def add_csrf_token(request: httpx2.Request) -> None:
     """As the page does that has asked for it. One that a test has set itself stays."""
     shown = _COOKIE.search(request.headers.get("cookie", ""))
-    if shown and HEADER not in request.headers:
-        request.headers[HEADER] = make_csrf_token(shown[1])
+    if shown and CSRF_HEADER not in request.headers:
+        request.headers[CSRF_HEADER] = make_csrf_token(shown[1])

@@ -26,7 +26,7 @@ from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.record_changes import parse_texts
 from gatepost.serve.control.agent_registry import LARGEST, LONGEST, find_command
-from gatepost.serve.control.arguments.rooms.groups import GroupChange
+from gatepost.serve.control.arguments.groups import GroupChange
 from gatepost.serve.control.connectable_agents import get_agent
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups

@@ -19,8 +19,8 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
-from gatepost.serve.control.arguments.people.requests import ShowRequestArgs
-from gatepost.serve.control.operations.people.requests import show
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.operations.requests import show
 from gatepost.store.engine import database_lives
 from gatepost.store.engine.database_lives import DatabaseLife
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -16,7 +16,7 @@ from gatepost.flow.worktrees import sandbox_jobs
 from gatepost.flow.worktrees.new_worktree import NewWorktree
 from gatepost.flow.worktrees.worktrees import SavedBundle
 from gatepost.inside.worktree import without_credentials
-from gatepost.serve.control.arguments.agents.agents import AgentSpec as NewAgent
+from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store.rights import audit, switches
 from gatepost.store.sessions import groups, worktrees
 from gatepost.store.sessions.worktrees import Worktree

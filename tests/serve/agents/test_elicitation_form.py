@@ -14,7 +14,7 @@ from gatepost.serve.agents.elicitation_form import (
     parse_response,
 )
 from gatepost.serve.agents.views import make_pending_request
-from gatepost.serve.control.arguments.agents.agents import PendingRequest
+from gatepost.serve.control.arguments.agents import PendingRequest
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, RequestKind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatepost.inside.provider_spec import Mode
-from gatepost.serve.agents import modes
+from gatepost.serve.agents import providers
 from gatepost.store.rights import audit
 from gatepost_testing.clients.management_client import TRANSPORTS, ManagementClient, open_management_gateway
 from gatepost_testing.daemon import DaemonProcess
@@ -117,7 +117,7 @@ async def test_only_a_plan_has_a_follow_up(inside: ManagementClient) -> None:
 @pytest.mark.slow
 async def test_the_mode_changes_with_the_approval_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = (Mode("plan", "Plan"), Mode("default", "Default"))
-    monkeypatch.setattr(modes, "modes_of", lambda home, provider: known)
+    monkeypatch.setattr(providers, "modes_of", lambda home, provider: known)
     async with open_management_gateway(tmp_path / "h", "memory", SCRIPT) as desk:
         made = await desk("create_agent", initialPrompt="plan by itself", initialMode="plan")
         assert (await mode_of(desk, made)) == "plan"

@@ -17,7 +17,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.serve.control import client
-from gatepost.serve.control.arguments.people.users import AddUserArgs
+from gatepost.serve.control.arguments.users import AddUserArgs
 from gatepost.serve.control.client import ControlClient, ControlError, get_result
 
 STRANGE_ANSWERS = [b"", b"Internal Server Error", b"[1]", b"\xff", b"[" * 100_000, b'{"ok": true}', b"{}"]

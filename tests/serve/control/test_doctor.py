@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
-from gatepost.serve.control.operations.gateway.doctor import DoctorRuns, parse_report
+from gatepost.serve.control.operations.gateways import DoctorRuns, parse_report
 from gatepost_testing.clock import FixedClock
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.errors import NotFound, Refused
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas, load_package
+from gatepost.core.registry import load_package
 from gatepost.flow.errands.finish import return_result
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -20,7 +20,7 @@ from gatepost.store.sessions.turns import Turn
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
-load_areas("gatepost.serve.control.operations")
+load_package("gatepost.serve.control.operations")
 
 
 class ErrandOffice:

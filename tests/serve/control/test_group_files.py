@@ -12,7 +12,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import group_files
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -22,7 +22,7 @@ from gatepost.store.rights import audit
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     made = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     await OPERATIONS["group.add"](made, {"folder": "acme"})
     return made

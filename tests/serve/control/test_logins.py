@@ -9,7 +9,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -46,7 +46,7 @@ async def browsers(store: SqliteStore) -> dict[str, str]:
 
 @pytest.fixture
 def operation_deps(store: SqliteStore, home: Home, browsers: dict[str, str]) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 

@@ -9,7 +9,7 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -31,7 +31,7 @@ def settle_in(db: Db) -> None:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     await store.write(settle_in)
     return OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), events=EventBus())
 

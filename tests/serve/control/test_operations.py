@@ -11,7 +11,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.flow.groups.groups import ensure_defaults
@@ -19,7 +19,7 @@ from gatepost.flow.intake.engagement import make_engagement
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.serve.control import contract
-from gatepost.serve.control.arguments.rooms.group_links import LinkGroupArgs
+from gatepost.serve.control.arguments.groups import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, SHORT_LIST, OperationDeps, make_json
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
@@ -48,7 +48,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     home, clock = Home(tmp_path / "home"), SystemClock()
     home.prepare()
     (home.plugins / "providers" / "mine.py").write_text("")

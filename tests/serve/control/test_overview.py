@@ -8,7 +8,7 @@ from gatepost.core.clock import HOUR, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.periods import Period
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
@@ -44,7 +44,7 @@ def fill(db: Db) -> None:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 

@@ -9,7 +9,7 @@ from gatepost.core.errors import NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -22,7 +22,7 @@ ANN, BOB, CHAT = "web:user/ann", "web:user/bob", "telegram:user/9"
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
 
     def write(db: Db) -> None:
         for user, name in ((CHAT, "Ann"), (ANN, "Ann"), (BOB, "Bob")):

@@ -9,7 +9,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -39,7 +39,7 @@ def sign_in(db: Db, user: str) -> str:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())
@@ -94,9 +94,9 @@ async def test_a_password_is_removed_by_its_person_by_an_owner_or_by_the_operato
 async def test_old_passwords_are_not_guessed_from_a_browser_that_was_stolen(
     operation_deps: OperationDeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gatepost.serve import password_limits
+    from gatepost.serve import passwords
 
-    monkeypatch.setattr(password_limits, "TRIES", replace(password_limits.TRIES, burst=2))
+    monkeypatch.setattr(passwords, "TRIES", replace(passwords.TRIES, burst=2))
     login = await operation_deps.store.write(sign_in, ANN_WEB)
     for expected in ("old_password", "old_password", "too many"):
         with pytest.raises(Refused, match=expected):

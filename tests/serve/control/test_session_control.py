@@ -9,7 +9,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -45,7 +45,7 @@ def seed(db: Db) -> str:
 
 @pytest.fixture
 def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 

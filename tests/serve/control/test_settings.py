@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.control.operations.gateway.settings import RUNNING
+from gatepost.serve.control.operations.settings import RUNNING
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost_testing.clock import FixedClock
 

@@ -7,9 +7,16 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
-from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import LARGEST_ANSWER, ExportOutcome, OtlpClient, SendResult, get_url, read_headers
+from gatepost.serve.telemetry.otlp import (
+    LARGEST_ANSWER,
+    ExportOutcome,
+    OtlpClient,
+    SendResult,
+    check_telemetry,
+    get_url,
+    read_headers,
+)
 from gatepost.serve.telemetry.spans import SpanLink, TraceSpan, TraceSpanKind
 from gatepost_testing.servers.otlp_receiver import OtlpReceiver, ReceivedLink, ReceiverAnswer, parse_spans
 

@@ -6,8 +6,16 @@ from msgspec.structs import replace
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.serve.telemetry.spans import OTHER, TraceSpan, TraceSpanKind, clean_name, make_trace
-from gatepost.serve.telemetry.trace_ids import make_root_id, make_trace_id, make_turn_id
+from gatepost.serve.telemetry.spans import (
+    OTHER,
+    TraceSpan,
+    TraceSpanKind,
+    clean_name,
+    make_root_id,
+    make_trace,
+    make_trace_id,
+    make_turn_id,
+)
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.sessions.trace_facts import (

@@ -12,9 +12,8 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.messages.draft import Draft
-from gatepost.serve.web import draft_renderer
-from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
-from gatepost.serve.web.markdown_renderer import MarkdownRenderer
+from gatepost.serve.web import markdown_renderer
+from gatepost.serve.web.markdown_renderer import DraftFeed, DraftRenderer, MarkdownRenderer
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.people import logins, users
 from gatepost.store.port import Db
@@ -193,8 +192,8 @@ async def test_many_readers_share_one_rendering() -> None:
 
 
 async def test_a_text_that_takes_long_is_shown_plainly_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft_renderer, "HEAVY_S", -1.0)
-    monkeypatch.setattr(draft_renderer, "SHARE", 0)
+    monkeypatch.setattr(markdown_renderer, "HEAVY_S", -1.0)
+    monkeypatch.setattr(markdown_renderer, "SHARE", 0)
     slow = Slow()
     slow.go.set()
     renderer = DraftRenderer(slow, [].append)
@@ -209,9 +208,11 @@ async def test_a_draft_whose_turn_has_not_come_is_shown_when_it_has(monkeypatch:
     slow.go.set()
     renderer = DraftRenderer(slow, woken.append)
     feed = DraftFeed(renderer)
-    monkeypatch.setattr(draft_renderer, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(markdown_renderer, "time", SimpleNamespace(monotonic=lambda: 0.0))
     assert [each["text"] for each in await feed.show([draft("one")])] == ["one"]
-    monkeypatch.setattr(draft_renderer, "time", SimpleNamespace(monotonic=lambda: -0.01))  # before the end of its rest
+    monkeypatch.setattr(
+        markdown_renderer, "time", SimpleNamespace(monotonic=lambda: -0.01)
+    )  # before the end of its rest
     assert await feed.show([draft("one two")]) == []
     monkeypatch.undo()
     await until(lambda: woken, "the end of its rest")
@@ -224,6 +225,6 @@ async def test_what_is_remembered_of_drafts_is_bounded() -> None:
     slow = Slow()
     slow.go.set()
     renderer = DraftRenderer(slow, [].append)
-    for number in range(draft_renderer.MOST + 50):
+    for number in range(markdown_renderer.MOST_DRAFTS + 50):
         await renderer.show(draft("x", session=f"s-{number}"))
-    assert len(renderer._latest) == draft_renderer.MOST
+    assert len(renderer._latest) == markdown_renderer.MOST_DRAFTS

@@ -15,9 +15,9 @@ from gatepost.flow.sessions.sandbox.start_folder import find_start_folder
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.worktrees.new_worktree import NewWorktree as NewWorktree
 from gatepost.messages.text import clean, one_line
-from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.control.arguments.agents.agents import AgentSpec
-from gatepost.serve.control.operations.rooms.groups import check_provider
+from gatepost.serve.agents.providers import check_mode
+from gatepost.serve.control.arguments.agents import AgentSpec
+from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.agents import NewAgent

@@ -19,7 +19,7 @@ from gatepost.flow.requests.questions import (
     parse_questions,
 )
 from gatepost.messages.text import clean, one_line
-from gatepost.serve.control.arguments.agents.agents import PendingRequest
+from gatepost.serve.control.arguments.agents import PendingRequest
 from gatepost.store.rights.requests import RequestKind
 
 LONGEST_MESSAGE = 16_000  # characters

@@ -25,7 +25,7 @@ from gatepost.serve.agents.elicitation_form import (
     parse_response,
 )
 from gatepost.serve.agents.service import AgentService
-from gatepost.serve.control.arguments.agents.agents import PendingRequest, WaitOutcome
+from gatepost.serve.control.arguments.agents import PendingRequest, WaitOutcome
 
 ARRAYS_SINCE = "2025-11-25"  # the first revision with fields that take several choices
 FORMS_SINCE = "2025-06-18"

@@ -19,7 +19,7 @@ from gatepost.serve.agents.eliciting_client import get_resumed_agent, wait_and_a
 from gatepost.serve.agents.schedules import add_schedule_tools
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.worktrees import add_worktree_tools
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentSnapshot,
     AgentSpec,
     ModelInfo,

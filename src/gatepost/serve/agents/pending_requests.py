@@ -1,12 +1,18 @@
-"""Requests of agents and people, over all of them: as a list to read, one of them by what somebody calls it, and a plan
-that was approved.
+"""Requests of agents and people, over all of them: a list, and one of them by what somebody calls it.
+
+Beside that, a plan that was approved, and an answer in the shape in which whoever asks takes it.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
-from gatepost.serve.agents.modes import check_mode
+from gatepost.flow.requests.choices import GROUP
+from gatepost.flow.requests.questions import ANSWERS, AgentQuestion, find_choice, find_own_words, parse_questions
+from gatepost.serve.agents.providers import check_mode
 from gatepost.serve.agents.views import ViewContext, make_pending_request, read_state
-from gatepost.serve.control.arguments.agents.agents import PendingRequest, RequestingAgent
+from gatepost.serve.control.arguments.agents import PendingRequest, RequestingAgent
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
@@ -16,6 +22,7 @@ from gatepost.store.sessions import agents, sessions
 
 SHORTEST = 4  # beginning of an id
 MOST_LISTED = 200
+HOW_TO_ANSWER = 'a question is answered by {"answers": {"the question": "your answer"}}'
 
 
 def list_pending(
@@ -91,3 +98,38 @@ def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, 
         chain = origins.get_for_turn(db, asked.turn_id)  # the agent's own words, whoever approves them
         agents.add_prompt(db, session, asked.follow_up, by, name, inbox.InboxMode.NEXT, now, chain)
     return bool(asked.next_mode or asked.follow_up)
+
+
+def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
+    """Return what a question is allowed with, or the group that is chosen for a room; nothing for what is neither."""
+    if asked.kind == RequestKind.ROOM and len(texts) == 1:
+        return {GROUP: texts[0]}
+    if asked.kind != RequestKind.QUESTION:
+        if texts:
+            raise Invalid("--answer", f"{asked.id} is no question; allow it or deny it")
+        return {}
+    questions = parse_questions(asked.input)
+    if len(texts) != max(len(questions), 1):
+        many = f", {len(questions)} times, one for each" if len(questions) > 1 else ""
+        raise Invalid("--answer", f"{asked.id} is a question; say --answer TEXT{many}")
+    keys = [each.key for each in questions] or [asked.name]
+    return {ANSWERS: dict(zip(keys, texts, strict=True))}
+
+
+def check_answers(asked: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers as people in a chat would have given them: each question has one, by its key or its own words, and an
+    option's number or beginning means the option."""
+    answers = given.get(ANSWERS)
+    if not isinstance(answers, Mapping):
+        raise Invalid("updatedInput", HOW_TO_ANSWER)
+    return {ANSWERS: {each.key: _check_answer(each, answers) for each in parse_questions(asked)}}
+
+
+def _check_answer(question: AgentQuestion, answers: Mapping[str, Any]) -> str:
+    text = answers.get(question.key, answers.get(question.text))
+    if not isinstance(text, str):
+        raise Invalid("updatedInput", f"the question {question.key!r} has no answer")
+    found = find_choice(question, text) or find_own_words(question, text)
+    if found is None:
+        raise Invalid("answer", f"{text[:60]!r} does not answer {question.key!r}; {', '.join(question.options)} do")
+    return found

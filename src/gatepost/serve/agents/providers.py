@@ -1,6 +1,7 @@
-"""Which providers agents can be made with, whether each would work now, and which models it can be asked for.
+"""Which providers agents can be made with, whether each would work now, and which models and modes it has.
 
-A model without a price is refused on its way out, so what is listed here is what the gateway has a price for.
+A model without a price is refused on its way out, so what is listed here is what the gateway has a price for. A mode
+says when an agent asks before it acts. Modes are a courtesy: the walls are the sandbox and the gate.
 """
 
 import asyncio
@@ -20,11 +21,10 @@ from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provid
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO, describe_sandbox
 from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_program
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.serve.agents.modes import modes_of
-from gatepost.serve.control.arguments.agents.agents import ModelInfo, ProviderInfo
+from gatepost.inside.provider_spec import Mode, ProviderSpec
+from gatepost.serve.control.arguments.agents import ModelInfo, ProviderInfo
 from gatepost.serve.control.connectable_agents import has_command, has_library, list_agents, list_key_names
-from gatepost.serve.control.operations.agents.connect import find_nearest_owner
+from gatepost.serve.control.operations.connect import find_nearest_owner
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
@@ -32,6 +32,7 @@ from gatepost.store.sessions.groups import Group
 NO_KEY = "there is no key for it; `gatepost connect {}` takes one"
 NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRAM …'` names one"
 NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
+_ANY = (Mode("default", "Default", "As the provider is set up."),)
 
 
 async def list_providers(parts: SessionDeps) -> list[ProviderInfo]:
@@ -146,3 +147,17 @@ def _model(name: str, price: Price, known: ProviderSpec, own: bool) -> ModelInfo
         cache_write=to_usd_number(price.cache_write),
         own_price=own,
     )
+
+
+def modes_of(home: Home, provider: str) -> tuple[Mode, ...]:
+    """The first is what a provider is in if nobody says anything."""
+    return find_spec(home, provider).modes or _ANY
+
+
+def check_mode(home: Home, provider: str, mode: str) -> str:
+    """'' for the one that it is in anyway."""
+    modes = modes_of(home, provider)
+    known = [each.id for each in modes]
+    if mode and mode not in known:
+        raise Invalid("modeId", f"{provider} has no mode {mode!r}; there are: {', '.join(known)}")
+    return "" if mode == _ANY[0].id and modes is _ANY else mode

@@ -36,12 +36,11 @@ from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.messages.text import clean
 from gatepost.serve.agents import agent_spec, pending_requests, providers, views
 from gatepost.serve.agents.agent_spec import check_labels, check_prompt, check_title
-from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.agents.pending_requests import apply_approved_plan
-from gatepost.serve.agents.questions import HOW_TO_ANSWER, check_answers
+from gatepost.serve.agents.pending_requests import HOW_TO_ANSWER, apply_approved_plan, check_answers
+from gatepost.serve.agents.providers import check_mode
 from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
 from gatepost.serve.agents.views import AgentUpdate, ViewContext, make_pending_request
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentSnapshot,
     AgentSpec,
     ModelInfo,

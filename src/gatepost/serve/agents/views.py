@@ -9,8 +9,8 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.flow.sessions.sandbox.start_folder import parse_worktree_path
-from gatepost.serve.agents.modes import modes_of
-from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, PendingRequest, WaitOutcome
+from gatepost.serve.agents.providers import modes_of
+from gatepost.serve.control.arguments.agents import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.store.port import Db
 from gatepost.store.rights import waiting_requests
 from gatepost.store.rights.requests import Request

@@ -16,7 +16,7 @@ from gatepost.flow.worktrees.new_worktree import NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
-from gatepost.serve.control.arguments.agents.worktrees import CreateWorktreeArgs, WorktreeView
+from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs, WorktreeView
 from gatepost.store.sessions.worktrees import Worktree
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool

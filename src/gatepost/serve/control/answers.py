@@ -5,6 +5,7 @@ In JSON times are texts in RFC 3339, which whoever calls the API reads without k
 
 from collections.abc import Callable
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -19,6 +20,21 @@ from gatepost.core.record_fields import split_notes
 R = TypeVar("R")
 LONGEST_SHOWN = 40  # characters of what is no time
 _MOMENTS = ("_at", "_until")  # how the names of times end
+
+
+class ApiErrorKind(StrEnum):
+    """The kind of an error, for the API and its clients."""
+
+    ERROR = "error"
+    INTERNAL = "internal"
+    INVALID = "invalid"
+    NOT_FOUND = "not_found"
+    REFUSED = "refused"
+    SETUP = "setup"
+    TOO_LARGE = "too_large"
+    UNAUTHORIZED = "unauthorized"
+    UNAVAILABLE = "unavailable"
+    UNSUPPORTED = "unsupported"
 
 
 def is_time(name: str) -> bool:

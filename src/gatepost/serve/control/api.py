@@ -39,10 +39,9 @@ from gatepost.core.records import asdict
 from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat
-from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.answers import ApiErrorKind, to_json
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.daemon_status import DaemonStatus
-from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 
 LONGEST_DRAIN_S = 3600

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origi
 from msgspec import NODEFAULT, Struct, json, structs, to_builtins
 
 from gatepost.core.record_fields import ArgumentSpec, get_argument_spec, get_bare_type, split_notes
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 
 R = TypeVar("R", covariant=True)
 
@@ -85,7 +85,7 @@ def declares(
 
 def list_declarations() -> list[type[OperationArgs[Any]]]:
     """Every declaration of the package, by the operation's name."""
-    modules = load_areas("gatepost.serve.control.arguments")
+    modules = load_package("gatepost.serve.control.arguments")
     found = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
     return sorted((each for each in found if "info" in vars(each)), key=lambda each: str(each.info.name))
 

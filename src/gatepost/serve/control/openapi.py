@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 
 from gatepost.core.registry import Registry
-from gatepost.serve.control.answers import is_time
+from gatepost.serve.control.answers import ApiErrorKind, is_time
 from gatepost.serve.control.contract import Operation
-from gatepost.serve.control.error_kinds import ApiErrorKind
 
 Json = dict[str, Any]
 _REFERENCE = "#/components/schemas/{name}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.serve.control.arguments.agents.session_control import SessionEvent, SessionEventKind
+from gatepost.serve.control.arguments.sessions import SessionEvent, SessionEventKind
 from gatepost.store.messages import messages
 from gatepost.store.money import costs
 from gatepost.store.port import Db

@@ -21,7 +21,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.start_checks import start_check
 from gatepost.core.terminal_text import make_visible
 from gatepost.serve.auth_throttle import AuthThrottle
-from gatepost.serve.control.error_kinds import ApiErrorKind
+from gatepost.serve.control.answers import ApiErrorKind
 from gatepost.serve.web.browser_security import host_allowed, host_of
 
 LISTEN = setting(

@@ -21,8 +21,8 @@ from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
-from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_late, check_rows
+from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.store.port import Db, Store
 
 CACHE = 30 * SECOND

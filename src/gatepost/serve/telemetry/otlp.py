@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import httpx2
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+
+from gatepost.serve.health.findings import Finding
+
 ENDPOINT = setting(
     "telemetry.otlp_endpoint",
     help="Receiver of traces (OTLP over HTTP), as in http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
@@ -227,3 +230,24 @@ def _count_rejected(media_type: str, answer: bytes) -> int | None:
         return max(0, int(ExportTraceServiceResponse.FromString(answer).partial_success.rejected_spans))
     except DecodeError:
         return None
+
+
+PROBE_S = 5.0
+
+
+def check_telemetry(config: Config) -> Iterator[Finding]:
+    """Ask the receiver whether it is there and takes spans; it is sent none. Nothing, if traces are off."""
+    try:
+        url = get_url(config)
+        if not url:
+            return
+        check_installed()
+    except SetupError as error:
+        yield Finding("fail", "telemetry", str(error), f"mend it, or unset {ENDPOINT.name}")
+        return
+    result = OtlpClient(url, read_headers(), PROBE_S).send([])
+    if result.outcome is ExportOutcome.SENT:
+        yield Finding("ok", "telemetry", f"{url} takes traces")
+        return
+    remedy = f"start it, or mend {ENDPOINT.name}; meanwhile messages go on, and traces wait"
+    yield Finding("warn", "telemetry", f"{url} takes no traces: {result.reason}", remedy)

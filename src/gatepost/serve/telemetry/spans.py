@@ -7,9 +7,11 @@
     └─ deliver
        └─ send (each try)
 
-Nobody's words are in it. Names that an agent or a stranger may have chosen are kept only if they look like names.
+Nobody's words are in it. Names that an agent or a stranger may have chosen are kept only if they look like names. Ids
+come from the ledger's own: whoever exports a message again, after a crash perhaps, gives the same ids.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -18,7 +20,6 @@ from itertools import pairwise
 from msgspec import Struct
 
 from gatepost.access.budgets import MICRO
-from gatepost.serve.telemetry import trace_ids
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.sessions.trace_facts import (
@@ -38,6 +39,7 @@ FAILED_SENDS = frozenset((EffectState.FAILED, EffectState.UNCERTAIN))
 LET_THROUGH = "allowed"  # the verdict of a call that was
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@+-]{0,99}\Z")
 OTHER = "other"
+ROOT = "message"  # the part that names a trace's first span
 
 AttributeValue = str | int | float | bool
 
@@ -73,8 +75,8 @@ class TraceSpan(Struct, frozen=True, kw_only=True):
 def make_trace(facts: TraceFacts) -> list[TraceSpan]:
     """The first span comes first. It spans all others."""
     message = facts.message
-    trace_id = trace_ids.make_trace_id(message.id, message.accepted_at)
-    maker = _SpanMaker(trace_id, trace_ids.make_root_id(trace_id))
+    trace_id = make_trace_id(message.id, message.accepted_at)
+    maker = _SpanMaker(trace_id, make_root_id(trace_id))
     spans = list(maker.list_spans(facts))
     return [maker.make_root(facts, max((each.end for each in spans), default=message.accepted_at)), *spans]
 
@@ -95,7 +97,7 @@ class _SpanMaker:
             trace_id=self._trace_id,
             span_id=self._root,
             parent=b"",
-            name=trace_ids.ROOT,
+            name=ROOT,
             kind=TraceSpanKind.CONSUMER if facts.entries else TraceSpanKind.PRODUCER,
             start=message.accepted_at,
             end=end,
@@ -142,7 +144,7 @@ class _SpanMaker:
         """`end` may lie before `start`, if the machine's clock was set back: then it took no time."""
         return TraceSpan(
             trace_id=self._trace_id,
-            span_id=trace_ids.make_span_id(self._trace_id, *parts),
+            span_id=make_span_id(self._trace_id, *parts),
             parent=parent or self._root,
             name=name,
             kind=kind,
@@ -174,7 +176,7 @@ class _SpanMaker:
     def _list_work(self, work: TracedWork, entries: Iterable[TracedEntry]) -> Iterator[TraceSpan]:
         turn = work.turn
         entry = next(each for each in entries if each.turn_id == turn.id)
-        span_id = trace_ids.make_turn_id(self._trace_id, turn.id)
+        span_id = make_turn_id(self._trace_id, turn.id)
         about: dict[str, AttributeValue] = {
             "gatepost.turn.id": turn.id,
             "gatepost.turn.state": turn.state,
@@ -262,6 +264,23 @@ class _SpanMaker:
         return self._link(cause, "errand" if cause.turn_id else "errand result")
 
     def _link(self, cause: TracedCause, why: str) -> SpanLink:
-        other = trace_ids.make_trace_id(cause.message_id, cause.accepted_at)
-        span = trace_ids.make_turn_id(other, cause.turn_id) if cause.turn_id else trace_ids.make_root_id(other)
+        other = make_trace_id(cause.message_id, cause.accepted_at)
+        span = make_turn_id(other, cause.turn_id) if cause.turn_id else make_root_id(other)
         return SpanLink(other, span, why)
+
+
+def make_trace_id(message_id: int, accepted_at: int) -> bytes:
+    """Make the trace id of a message. Its number alone is not enough: every gateway has a message 1."""
+    return hashlib.sha256(f"gatepost message {message_id} {accepted_at}".encode()).digest()[:16]
+
+
+def make_span_id(trace_id: bytes, *parts: object) -> bytes:
+    return hashlib.sha256(trace_id + "\0".join(map(str, parts)).encode()).digest()[:8]
+
+
+def make_root_id(trace_id: bytes) -> bytes:
+    return make_span_id(trace_id, ROOT)
+
+
+def make_turn_id(trace_id: bytes, turn_id: str) -> bytes:
+    return make_span_id(trace_id, "turn", turn_id)

@@ -21,6 +21,7 @@ from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.serve.auth_throttle import AuthThrottle
+from gatepost.serve.control.answers import ApiErrorKind
 from gatepost.serve.control.api import (
     error_response,
     read_object,
@@ -29,7 +30,6 @@ from gatepost.serve.control.api import (
     result_response,
 )
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, Operation, OperationDeps
-from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage

@@ -1,9 +1,13 @@
-"""Checks before every request of the site: its host name, the origin of a write, and the use of the answer in a
-browser.
+"""Checks of a browser's requests: the host name, the origin of a write, the token of a signed-in browser, and the use
+of the answer.
 
 A page of somebody else can make a browser send requests here. It cannot choose their Host: a foreign name that was made
 to point here is refused. It cannot send our Origin, nor add our header to a write. It cannot hide that a read is not
 for our page.
+
+Each write of a signed-in browser carries a token besides, which another page can neither read nor make. The token is
+made from the browser's cookie, which no script sees, so it ends with it and nothing is kept. It is in no cookie of its
+own: pages on other ports of this host could read that.
 
 Hooks of channels are open to strangers by design: they come by the public name, which may be another than the page's,
 and from servers, which have no Origin. They get no cookie, so a browser that is made to send there gains nothing.
@@ -12,19 +16,27 @@ Pages of groups are open to reads of other pages, too: they have no origin, so t
 for by somebody else. A host name of a group leads to its pages, never to ours.
 """
 
+import hashlib
+import hmac
 import ipaddress
 from collections.abc import Iterable
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gatepost.serve.web.json_api import error_response
 
 OUR_HEADER = "x-gatepost"  # only our own page sends it
 LOCAL = ("localhost", "127.0.0.1", "::1")
 ANY = ("0.0.0.0", "::", "")  # listening on every address
 READS = ("GET", "HEAD")
+CSRF_HEADER = "x-csrf-token"
+REFUSED = "refused"  # the same header of an answer: the page asks for the token anew
+_CSRF_PURPOSE = b"gatepost csrf token"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self';"
     " connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -155,3 +167,24 @@ class BrowserSecurityMiddleware:
             path = scope["path"]
             return read_allowed(headers) or path == self._embedded or path.startswith(self._sites)
         return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)
+
+
+def make_csrf_token(browser: str) -> str:
+    """`browser`: the token of its cookie."""
+    return hmac.new(browser.encode("utf-8", "surrogatepass"), _CSRF_PURPOSE, hashlib.sha256).hexdigest()
+
+
+def is_write_proven(request: Request, browser: str) -> bool:
+    """Return True if it changes nothing, or carries the token of its browser."""
+    shown = request.headers.get(CSRF_HEADER, "").encode("utf-8", "replace")
+    return request.method in READS or hmac.compare_digest(shown, make_csrf_token(browser).encode())
+
+
+def render_csrf_refusal() -> Response:
+    answer = error_response("csrf", "This page is out of date. Load it again.", 403)
+    answer.headers[CSRF_HEADER] = REFUSED
+    return answer
+
+
+async def show_csrf_token(request: Request) -> Response:
+    return JSONResponse({"token": make_csrf_token(request.state.browser)})

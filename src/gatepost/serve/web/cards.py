@@ -17,7 +17,7 @@ from gatepost.flow.requests.edited_input import check_edited, is_editable, parse
 from gatepost.messages.card import CHANGED, Card
 from gatepost.messages.inbound import CLICK, Inbound
 from gatepost.messages.visible_text import shorten_visibly
-from gatepost.serve.web.json_body import get_text, read_object, read_text_field
+from gatepost.serve.web.json_api import get_text, read_object, read_text_field
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.request_cards import RequestCard

@@ -26,17 +26,14 @@ from gatepost.messages.inbound import Direction, Inbound, Quote, Receipt, Verb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent, RoomEventPage, read_event
-from gatepost.serve.web.browser_streams import BrowserStreams, render_sse
+from gatepost.serve.web.browser_streams import BrowserStreams, render_event, render_sse
 from gatepost.serve.web.cards import CardClicks, render_card
 from gatepost.serve.web.chat_agents import ChatAgents, ChatWork
-from gatepost.serve.web.chat_files import ChatFiles
+from gatepost.serve.web.chat_files import LONGEST_TEXT, ChatFiles, get_field, read_form, read_upload
 from gatepost.serve.web.chat_pins import ChatPins
 from gatepost.serve.web.chat_places import list_places, read_room, read_start
-from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
-from gatepost.serve.web.event_json import render_event
-from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.markdown_renderer import MarkdownRenderer
-from gatepost.serve.web.message_form import LONGEST_TEXT, get_field, read_form, read_upload
+from gatepost.serve.web.json_api import get_text, read_object
+from gatepost.serve.web.markdown_renderer import DraftFeed, DraftRenderer, MarkdownRenderer
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store import search
 from gatepost.store.messages import messages

@@ -27,7 +27,7 @@ from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import clean
 from gatepost.serve.web.chat_places import read_room
-from gatepost.serve.web.first_run import is_first_run
+from gatepost.serve.web.dashboard.sidebar import is_first_run
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.money import costs

@@ -11,10 +11,10 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.serve.room_events import read_event
+from gatepost.serve.web.browser_streams import render_event
 from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_places import read_room
-from gatepost.serve.web.event_json import render_event
-from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store

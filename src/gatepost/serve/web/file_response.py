@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from gatepost.core import log
 from gatepost.core.process.thread_pools import BoundedThreadPool
-from gatepost.serve.cut_answers import AnswerCutShort
+from gatepost.serve.http import AnswerCutShort
 
 _log = log.get("web")
 CHUNK = 256 * 1024

@@ -5,7 +5,7 @@ A trace has moments; a bar lies between two of them. A single moment (a call of 
 
 from collections.abc import Iterable, Iterator
 
-from gatepost.serve.control.arguments.records.ledger import MessageTraceView, TraceMoment
+from gatepost.serve.control.arguments.ledger import MessageTraceView, TraceMoment
 from gatepost.serve.web.dashboard.tables import shorten
 from gatepost.serve.web.dashboard.view import Span, SpanBlock, Tone
 from gatepost.store.messages.inbox import END as INBOX_END

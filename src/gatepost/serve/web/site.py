@@ -30,30 +30,31 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
+from gatepost.serve.web import widget as widget
 from gatepost.serve.web.api_routes import API_PREFIX, ApiRouteDeps, ApiRoutes
-from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed
+from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed, show_csrf_token
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.chat_files import UploadTooLarge
 from gatepost.serve.web.client_addresses import make_client_addresses
-from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
-from gatepost.serve.web.error_response import error_response
+from gatepost.serve.web.json_api import error_response
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.links.invite import InviteLinks, show_invitation
 from gatepost.serve.web.links.pairing import PairingLinks
-from gatepost.serve.web.message_form import UploadTooLarge
-from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
-from gatepost.serve.web.signin.contract import SignInDeps
-from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
-from gatepost.serve.web.signin.sign_in_methods import list_routes
-from gatepost.serve.web.signin.tickets import SignInTickets
-from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.serve.web.signin.browser_login import (
+    SIGN_IN_PAGE,
+    BrowserLoginDeps,
+    BrowserLogins,
+    LoginRequiredMiddleware,
+)
+from gatepost.serve.web.signin.contract import SignInDeps, list_routes
+from gatepost.serve.web.signin.tickets import SignInTickets, WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
-from gatepost.serve.web.widget import handlers as widget
-from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
+from gatepost.serve.web.widget import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
 

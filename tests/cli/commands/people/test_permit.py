@@ -6,8 +6,8 @@ import pytest
 
 from gatepost.cli.commands.people.permit import render_request, render_who
 from gatepost.cli.timeline_renderer import summarize_request
-from gatepost.serve.control.arguments.agents.agents import AgentRequest, PendingRequest, RequestingAgent
-from gatepost.serve.control.arguments.people.requests import PermitDetails, PermitField
+from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
+from gatepost.serve.control.arguments.requests import PermitDetails, PermitField
 from gatepost.store.rights.requests import RequestKind, RequestState
 
 HOME = RequestingAgent(agent_id="s-1", title="home", type="", folder="home", status=None)

@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.cli.commands.records.overview import print_health
 from gatepost.core.clock import SECOND
-from gatepost.serve.control.arguments.records.overview import GatewayOverview, OverviewExtent, PanicState
+from gatepost.serve.control.arguments.overview import GatewayOverview, OverviewExtent, PanicState
 from gatepost.serve.health.findings import Finding
 
 

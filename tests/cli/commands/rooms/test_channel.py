@@ -15,7 +15,7 @@ from gatepost.cli.commands.rooms.channel import render_restarted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_supervisor import make_folder
-from gatepost.serve.control.arguments.rooms.channels import ChannelListItem
+from gatepost.serve.control.arguments.channels import ChannelListItem
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import ArgumentField, list_fields
 from gatepost.serve.web.dashboard.contract import PREFIX
@@ -21,7 +21,7 @@ def fill(each: ArgumentField) -> str:
 
 
 def list_forms() -> list[tuple[str, dict[str, str]]]:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     found = []
     for name, operation in OPERATIONS.items():
         fields = list_fields(operation.args)

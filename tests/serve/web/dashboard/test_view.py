@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gatepost.serve.web.dashboard.ages import render_age
+from gatepost.serve.web.dashboard.renderer import render_age
 from gatepost.serve.web.dashboard.view import (
     Badge,
     Column,

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatepost.core.files.log_tail import LogLine
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.records.retention import KeptRows, StoreSize
+from gatepost.serve.control.arguments.ledger import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Link
 from gatepost.serve.web.pages.records.keep import KEPT_ROWS, NOTHING, make_store

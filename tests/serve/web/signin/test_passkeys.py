@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
-from gatepost.serve.control.operations.people.passwords import FRESH
+from gatepost.serve.control.operations.credentials import FRESH_LOGIN
 from gatepost.store.people import identities, passkeys, users
 from gatepost.store.rights import audit
 from gatepost_testing.clients.web_manners import make_async_manners
@@ -296,7 +296,7 @@ async def test_a_browser_that_was_left_open_gets_no_passkey(site: Any, device: S
     async with PasskeyBrowser(site) as browser:
         await browser.enter()
         options = await browser.begin("/login/passkey/add/begin")
-        await site.store.write(lambda db: db.run("UPDATE logins SET created_at = created_at - ?", (FRESH,)))
+        await site.store.write(lambda db: db.run("UPDATE logins SET created_at = created_at - ?", (FRESH_LOGIN,)))
         body = {"credential": device.create(options, browser.origin), "label": "Phone"}
         late = await browser.http.post("/login/passkey/add/finish", json=body)
         assert late.status_code == 400 and "ten minutes" in late.text

@@ -10,7 +10,7 @@ import pytest
 
 from gatepost.core.clock import HOUR, SystemClock
 from gatepost.core.records import replace
-from gatepost.serve import password_limits
+from gatepost.serve import passwords as password_rules
 from gatepost.store.people import logins, passwords
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
@@ -81,8 +81,8 @@ async def test_what_is_no_try_is_refused_in_words(site: Any, body: bytes) -> Non
 async def test_guesses_of_a_stranger_are_stopped_and_the_owner_gets_in_all_the_same(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(password_limits, "TRIES", replace(password_limits.TRIES, burst=2))
-    monkeypatch.setattr(password_limits, "LONGEST_S", 0.0)
+    monkeypatch.setattr(password_rules, "TRIES", replace(password_rules.TRIES, burst=2))
+    monkeypatch.setattr(passwords, "LONGEST_S", 0.0)
     async with with_password(site), site.browser() as known, site.browser() as stranger:
         assert (await try_password(known, "owner", SECRET)).status_code == 200
         assert (await known.post("/logout")).status_code == 200

@@ -13,7 +13,7 @@ import pytest
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.json_web_tokens import NotProven, read_header
-from gatepost.serve.web.signin.id_tokens import OidcClaim, TokenExpectation, check_token
+from gatepost.serve.web.signin.oidc import OidcClaim, TokenExpectation, check_token
 from gatepost.serve.web.signin.provider_client import (
     AGAIN_S,
     FAILED_S,

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
-from gatepost.serve.health.sign_in_checks import check_sign_in
+from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.serve.web.signin.proxy_users import check_settings, find_name
 from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db

@@ -4,8 +4,7 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
-from gatepost.serve.web.signin.tickets import LASTS, LONGEST, SignInTickets, TicketPurpose, spend
-from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.serve.web.signin.tickets import LASTS, LONGEST, SignInTickets, TicketPurpose, WebKeys, spend
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner

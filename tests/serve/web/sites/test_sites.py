@@ -20,7 +20,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.serve.web.signin.tickets import WebKeys
 from gatepost.serve.web.sites.handlers import LONGEST_TICKET, TICKET_LASTS, SiteTickets
 from gatepost.store.people import logins, users
 from gatepost.store.port import Store

@@ -20,7 +20,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.process import listen_address
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentSnapshot,
     AgentSpec,
     AgentTokenArgs,

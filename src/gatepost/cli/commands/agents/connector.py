@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.agents.connectors import (
+from gatepost.serve.control.arguments.agents import (
     AcceptConnectorToolsArgs,
     AcceptedTools,
     CheckConnectorArgs,

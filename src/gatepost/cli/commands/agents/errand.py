@@ -7,7 +7,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.agents.errands import ErrandDetails, ErrandView, ListErrandsArgs, ShowErrandArgs
+from gatepost.serve.control.arguments.errands import ErrandDetails, ErrandView, ListErrandsArgs, ShowErrandArgs
 
 
 @click.group()

@@ -11,20 +11,18 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
-from gatepost.serve.control.arguments.agents.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
-from gatepost.serve.control.arguments.agents.session_control import (
-    ResetResult,
-    ResetSessionArgs,
-    SessionDetails,
-    ShowSessionArgs,
-)
-from gatepost.serve.control.arguments.agents.sessions import (
+from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
+from gatepost.serve.control.arguments.sessions import (
     CloseResult,
     CloseSessionArgs,
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
+    ResetResult,
+    ResetSessionArgs,
+    SessionDetails,
     SetSessionArgs,
+    ShowSessionArgs,
 )
 from gatepost.store.sessions.forks import ForkedSession, ForkMethod
 from gatepost.store.sessions.replays import StartedReplay, TurnOutcome

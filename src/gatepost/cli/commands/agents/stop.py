@@ -8,8 +8,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.agents.session_control import StopSessionArgs
-from gatepost.serve.control.arguments.agents.sessions import ListSessionsArgs, StopAllSessionsArgs, StopResult
+from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs, StopResult, StopSessionArgs
 
 
 @click.command()

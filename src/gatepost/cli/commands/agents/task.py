@@ -11,7 +11,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.agents.tasks import (
+from gatepost.serve.control.arguments.tasks import (
     AddedTask,
     AddTaskArgs,
     CancelTaskArgs,

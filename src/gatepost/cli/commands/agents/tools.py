@@ -6,7 +6,7 @@ from gatepost.access.subjects import ToolEffects
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
 from gatepost.cli.policy import policy_of
-from gatepost.serve.control.operations.people.policy import load_tools
+from gatepost.serve.control.operations.access import load_tools
 
 ROOT = "home"
 

@@ -11,7 +11,7 @@ from gatepost.cli.operation_command import CommandRun, call_operation, from_oper
 from gatepost.cli.operation_runner import absolute, get_worktree_timeout
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.agents.worktrees import (
+from gatepost.serve.control.arguments.worktrees import (
     ArchiveWorktreeArgs,
     BundleResult,
     CreateWorktreeArgs,

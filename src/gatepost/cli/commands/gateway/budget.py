@@ -6,7 +6,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.gateway.spending import BudgetAmounts, BudgetView, SetBudgetArgs, ShowBudgetsArgs
+from gatepost.serve.control.arguments.spending import BudgetAmounts, BudgetView, SetBudgetArgs, ShowBudgetsArgs
 
 
 @click.group()

@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.gateway.spending import SPENT_BY, ShowCostArgs, SpendingReport, SpendingRow
+from gatepost.serve.control.arguments.spending import SPENT_BY, ShowCostArgs, SpendingReport, SpendingRow
 
 
 @click.command()

@@ -5,7 +5,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import zone_of
-from gatepost.serve.control.arguments.gateway.egress import (
+from gatepost.serve.control.arguments.secrets import (
     AllowHostArgs,
     DenyHostArgs,
     EgressLogArgs,

@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.gateway.gateways import (
+from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
     GatewayDetails,

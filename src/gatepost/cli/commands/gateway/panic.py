@@ -8,7 +8,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation, with_arguments
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.gateway.panic import PanicOffArgs, PanicOnArgs
+from gatepost.serve.control.arguments.gateways import PanicOffArgs, PanicOnArgs
 
 
 @click.command()

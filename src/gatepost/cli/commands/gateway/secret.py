@@ -10,7 +10,7 @@ from gatepost.cli.operation_command import CommandRun, call_operation, from_oper
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.gateway.secrets import (
+from gatepost.serve.control.arguments.secrets import (
     BindSecretArgs,
     BindSecretResult,
     ListBindingsArgs,
@@ -42,7 +42,7 @@ def command() -> None:
 
 
 def _add_value(home: Home, args: dict[str, Any], value: str | None) -> dict[str, Any]:
-    from gatepost.serve.control.operations.gateway.secrets import check_name
+    from gatepost.serve.control.operations.secrets import check_name
 
     check_name(args["name"])  # before anything is asked for
     if value is None or value in _STDIN:

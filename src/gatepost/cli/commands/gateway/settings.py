@@ -16,13 +16,13 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.arguments.gateway.settings import (
+from gatepost.serve.control.arguments.settings import (
     SetSettingArgs,
     SettingChange,
     SettingsInUseArgs,
     UnsetSettingArgs,
 )
-from gatepost.serve.control.operations.gateway.settings import TAKEN_UP, get_visible_value
+from gatepost.serve.control.operations.settings import TAKEN_UP, get_visible_value
 
 RESTART = (
     "a running gateway uses what it read when it started: `gatepost down` and `gatepost up` take changes of the file up"

@@ -14,7 +14,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.people.grants import (
+from gatepost.serve.control.arguments.access import (
     AclListItem,
     AddAclRowArgs,
     AddGrantRuleArgs,
@@ -95,7 +95,7 @@ def add(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
 def _check_tool(home: Home, name: str) -> "Tool | None":
     """None for a pattern, which may mean what is not there yet."""
     from gatepost.gate.aliases import ALIASES
-    from gatepost.serve.control.operations.people.policy import load_tools
+    from gatepost.serve.control.operations.access import load_tools
 
     if "*" in name:
         return None

@@ -5,7 +5,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.commands.people.token import print_revoked, print_tokens
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.people.tokens import (
+from gatepost.serve.control.arguments.credentials import (
     AddInvitationArgs,
     ListInvitationsArgs,
     NewTokenView,

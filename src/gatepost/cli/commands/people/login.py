@@ -9,14 +9,15 @@ from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.process.listen_address import find_control_path, render_open_help
-from gatepost.serve.control.arguments.people.logins import (
+from gatepost.serve.control.arguments.credentials import (
     BrowserLoginView,
     EndAllLoginsArgs,
     EndedLogins,
     EndLoginArgs,
     ListLoginsArgs,
+    RemovePasswordArgs,
+    SignInState,
 )
-from gatepost.serve.control.arguments.people.passwords import RemovePasswordArgs, SignInState
 from gatepost.serve.control.client import STRANGE, ControlClient, get_result
 
 

@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.people.onboarding import (
+from gatepost.serve.control.arguments.users import (
     AllowNewcomerArgs,
     CloseEntranceArgs,
     DenyNewcomerArgs,

@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.people.passkeys import (
+from gatepost.serve.control.arguments.credentials import (
     ListPasskeysArgs,
     PasskeyList,
     PasskeyView,

@@ -15,14 +15,14 @@ from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.messages.visible_text import show_hidden
-from gatepost.serve.control.arguments.agents.agents import (
+from gatepost.serve.control.arguments.agents import (
     AgentRequest,
     AnswerRequestArgs,
     AnswerResult,
     ListRequestsArgs,
     PendingRequest,
 )
-from gatepost.serve.control.arguments.people.requests import PermitDetails, ShowRequestArgs
+from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.store.rights.requests import RequestKind
 
 _WANTS = {

@@ -13,7 +13,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.people.policy import CallExplanation, ExplainCallArgs
+from gatepost.serve.control.arguments.access import CallExplanation, ExplainCallArgs
 
 COLUMNS = ("folder", "tool", "args", "expect")
 
@@ -39,7 +39,7 @@ def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
 
 def _explain(home: Home, args: ExplainCallArgs) -> CallExplanation:
     from gatepost.cli.policy import policy_of
-    from gatepost.serve.control.operations.people.policy import explain_call, load_tools
+    from gatepost.serve.control.operations.access import explain_call, load_tools
 
     return explain_call(load_tools(home), policy_of(home, args.folder), args)
 

@@ -11,17 +11,15 @@ from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
-from gatepost.serve.control.arguments.people.api_tokens import (
+from gatepost.serve.control.arguments.credentials import (
     AddApiTokenArgs,
+    AddTokenArgs,
     ApiTokenView,
     ListApiTokensArgs,
-    NewApiTokenView,
-    RevokeApiTokenArgs,
-)
-from gatepost.serve.control.arguments.people.tokens import (
-    AddTokenArgs,
     ListTokensArgs,
+    NewApiTokenView,
     NewTokenView,
+    RevokeApiTokenArgs,
     RevokeTokenArgs,
     SignedTokenView,
     SignTokenArgs,

@@ -4,6 +4,6 @@ import click
 
 from gatepost.cli.commands.people.user import print_unpaired
 from gatepost.cli.operation_command import from_operation
-from gatepost.serve.control.arguments.people.users import UnpairUserArgs
+from gatepost.serve.control.arguments.users import UnpairUserArgs
 
 command = click.command("unpair")(from_operation(UnpairUserArgs)(print_unpaired))

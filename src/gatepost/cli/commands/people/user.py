@@ -11,7 +11,7 @@ from gatepost.cli.operation_command import CommandRun, call_operation, from_oper
 from gatepost.core.home import Home
 from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.people.users import (
+from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
     AllowUserArgs,

@@ -10,7 +10,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation, with_arguments
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.records.audit import AuditEntry, ListAuditArgs, VerifyAuditArgs
+from gatepost.serve.control.arguments.logs import AuditEntry, ListAuditArgs, VerifyAuditArgs
 from gatepost.store.engine.readonly import read_store
 
 # The chain of commands that ran without a gateway, and of all rows from before there were several gateways.
@@ -25,7 +25,7 @@ def command() -> None:
 @command.command()
 @with_arguments(VerifyAuditArgs)
 def verify(home: Home, args: dict[str, Any], as_json: bool) -> int:
-    from gatepost.serve.control.operations.records.audit import verify_chain
+    from gatepost.serve.control.operations.logs import verify_chain
 
     found = read_store(home, verify_chain, args["head"])
     if as_json:

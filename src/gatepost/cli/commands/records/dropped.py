@@ -11,7 +11,7 @@ from gatepost.cli.operation_command import call_operation, with_arguments
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.records.dropped import DroppedReport, ListDroppedArgs
+from gatepost.serve.control.arguments.ledger import DroppedReport, ListDroppedArgs
 from gatepost.store.messages.dropped import ONLY_COUNTED, DroppedCount
 
 LOOK_S = 0.5

@@ -11,7 +11,7 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.records.retention import (
+from gatepost.serve.control.arguments.ledger import (
     KeptRows,
     RetentionOverview,
     RunRetentionArgs,
@@ -63,7 +63,7 @@ def run_sweep(home: Home, args: dict[str, Any], as_json: bool, dry_run: bool) ->
 
 def _read_overview(home: Home) -> RetentionOverview:
     from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS
-    from gatepost.serve.control.operations.records.retention import get_overview
+    from gatepost.serve.control.operations.ledger import get_retention_overview
 
     config = settings.load_declared(home.path, *ROWS.values(), MEDIA, SESSIONS)
-    return read_store(home, get_overview, home, config, SystemClock().now())
+    return read_store(home, get_retention_overview, home, config, SystemClock().now())

@@ -11,8 +11,7 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.arguments.records.ledger import CheckLedgerArgs, ListLedgerArgs
-from gatepost.serve.control.arguments.records.ledger_retry import RetryMessageArgs, RetryResult
+from gatepost.serve.control.arguments.ledger import CheckLedgerArgs, ListLedgerArgs, RetryMessageArgs, RetryResult
 from gatepost.store.money.ledger import LedgerLine, LedgerStatus
 
 LONGEST_TEXT = 200  # characters where whoever reads it is no terminal

@@ -5,7 +5,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.clock import iso
-from gatepost.serve.control.arguments.records.overview import AgentOverview, GatewayOverview, ShowOverviewArgs
+from gatepost.serve.control.arguments.overview import AgentOverview, GatewayOverview, ShowOverviewArgs
 
 
 @click.command()

@@ -15,8 +15,8 @@ from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import MessageKind
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.records.ledger import TraceMessageArgs
-from gatepost.serve.control.operations.records.ledger import find_trace, make_trace_view
+from gatepost.serve.control.arguments.ledger import TraceMessageArgs
+from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
 from gatepost.store.engine.place import find_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.gateways import group_places

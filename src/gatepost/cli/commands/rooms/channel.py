@@ -18,7 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import make_json_visible
-from gatepost.serve.control.arguments.rooms.channels import (
+from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     ChannelAnswer,
     ChannelKindItem,

@@ -16,19 +16,23 @@ from gatepost.core.record_changes import NO, YES
 from gatepost.core.records import asdict, replace
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
-from gatepost.serve.control.arguments.rooms.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
-from gatepost.serve.control.arguments.rooms.group_links import GroupLink, LinkGroupArgs, UnlinkGroupArgs
-from gatepost.serve.control.arguments.rooms.group_moves import GroupMoveView, MoveGroupArgs
-from gatepost.serve.control.arguments.rooms.groups import (
+from gatepost.serve.control.arguments.gateways import GroupMoveView, MoveGroupArgs
+from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
     GroupDetails,
+    GroupLink,
     GroupRemoval,
     GroupView,
+    LinkGroupArgs,
+    ListGroupFilesArgs,
     ListGroupsArgs,
+    ReadGroupFileArgs,
     RemoveGroupArgs,
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
+    UnlinkGroupArgs,
+    WriteGroupFileArgs,
 )
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.gateways.group_moves import GroupMoveState
@@ -251,7 +255,7 @@ def move(run: CommandRun, found: GroupMoveView) -> None:
 
 
 def _check_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
-    from gatepost.serve.control.operations.rooms.groups import check_removable
+    from gatepost.serve.control.operations.groups import check_removable
 
     check_removable(args["folder"])
     if not yes:

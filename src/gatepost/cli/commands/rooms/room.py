@@ -4,7 +4,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.rooms.rooms import ListRoomsArgs, RoomPolicyArgs, RoomPolicyResult
+from gatepost.serve.control.arguments.routes import ListRoomsArgs, RoomPolicyArgs, RoomPolicyResult
 from gatepost.store.rooms.rooms import Room, RoomPolicy
 
 _MEANING = {

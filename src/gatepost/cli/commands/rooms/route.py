@@ -5,7 +5,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
-from gatepost.serve.control.arguments.rooms.routes import (
+from gatepost.serve.control.arguments.routes import (
     AddRouteArgs,
     ListRoutesArgs,
     MoveRouteArgs,

@@ -25,10 +25,15 @@ from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
-from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
-from gatepost.serve.web.dashboard.operation_words import render_done
+from gatepost.serve.web.dashboard.operation_form import (
+    find_result_link,
+    is_question,
+    list_shown_once,
+    make_form,
+    parse_form,
+    render_done,
+)
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
     AgentCards,

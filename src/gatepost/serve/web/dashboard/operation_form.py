@@ -1,4 +1,10 @@
-"""The form of an operation, made from its declaration; and what comes back from it, as the operation's arguments."""
+"""The form of an operation, made from its declaration; the arguments that come back from it; and the words and links of
+its answer.
+
+Names on the page are made from the declared ones. Words stand here only where a name is an abbreviation, or where the
+sentence made from it would be wrong. An answer is to be seen on the page of what the operation has made. What nobody
+can read again is shown once.
+"""
 
 import json
 import re
@@ -12,10 +18,9 @@ from gatepost.core.errors import Invalid
 from gatepost.core.record_changes import NO, YES, parse_pairs, parse_texts
 from gatepost.core.records import replace
 from gatepost.serve.control.contract import Operation
-from gatepost.serve.control.declaration import ArgumentField, list_fields, list_inputs
-from gatepost.serve.web.dashboard.operation_words import render_label, render_title
-from gatepost.serve.web.dashboard.result_links import is_question
-from gatepost.serve.web.dashboard.view import FormInput, InputKind
+from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
+from gatepost.serve.web.dashboard.contract import render_path
+from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
@@ -213,3 +218,147 @@ def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
         except (ValueError, RecursionError):
             raise Invalid(argument.name, "it is not JSON") from None
     return text.replace("\r\n", "\n")
+
+
+WORDS = {
+    "acl": "access row",
+    "agents_md": "AGENTS.md",
+    "api": "API",
+    "cwd": "working folder",
+    "grant_option": "may pass it on",
+    "id": "ID",
+    "invite": "invitation",
+    "login": "sign-in",
+    "permit": "request",
+    "pr": "pull request",
+    "rm": "remove",
+    "seq": "number",
+    "settings": "setting",
+    "ttl": "valid for",
+    "tz": "time zone",
+    "url": "URL",
+}
+UNITS = {"s": "seconds", "usd": "USD"}  # by the last part of an argument's name
+# The outcome by verb. A verb that is not here may have done less than it says, and is answered by "Done".
+PARTICIPLES = {
+    "add": "added",
+    "answer": "answered",
+    "archive": "archived",
+    "bind": "bound",
+    "block": "blocked",
+    "cancel": "cancelled",
+    "close": "closed",
+    "copy": "copied",
+    "create": "created",
+    "end": "ended",
+    "fork": "forked",
+    "kill": "ended",
+    "link": "linked",
+    "move": "moved",
+    "pause": "paused",
+    "remove": "removed",
+    "rename": "renamed",
+    "reset": "reset",
+    "restart": "restarted",
+    "resume": "resumed",
+    "rm": "removed",
+    "rotate": "rotated",
+    "save": "saved",
+    "set": "saved",
+    "stop": "stopped",
+    "trust": "trusted",
+    "unbind": "unbound",
+    "unblock": "unblocked",
+    "unlink": "unlinked",
+    "unpair": "unpaired",
+    "unset": "removed",
+    "write": "saved",
+}
+DONE = {
+    "group.move": "It has moved, or is on its way; its page says where it is.",
+    "ledger.retry": "The message is tried again.",
+    "onboarding.close": "Entrance closed.",
+    "onboarding.open": "Entrance opened.",
+    "panic.off": "Everything goes on.",
+    "panic.on": "Everything is stopped.",
+    "session.send": "Message sent.",
+    "task.run": "Task started.",
+    "token.sign": "Signature saved.",
+    "user.block": "Blocked.",
+    "user.unblock": "The block is taken back.",
+}
+
+
+def render_title(operation: str) -> str:
+    """Render the title of an operation's form: `api_token.add` is "API token: add"."""
+    subject, _, verb = operation.partition(".")
+    return f"{_capitalize(_join(subject))}: {_join(verb)}"
+
+
+def render_label(argument: str) -> str:
+    """Render the label of an argument's input: `timeout_s` is "Timeout (seconds)"."""
+    name, _, unit = argument.rpartition("_")
+    if name and unit in UNITS:
+        return f"{_capitalize(_join(name))} ({UNITS[unit]})"
+    return _capitalize(_join(argument))
+
+
+def render_done(operation: str) -> str:
+    """Once it has run: `api_token.add` is "API token added." and `group.write_file` is "File saved."."""
+    subject, _, verb = operation.partition(".")
+    verb, _, rest = verb.partition("_")
+    if operation in DONE or verb not in PARTICIPLES:
+        return DONE.get(operation, "Done.")
+    return f"{_capitalize(_join(rest or subject))} {PARTICIPLES[verb]}."
+
+
+def _join(name: str) -> str:
+    return WORDS.get(name) or " ".join(WORDS.get(each, each) for each in name.split("_"))
+
+
+def _capitalize(text: str) -> str:
+    """The first letter alone: what is written in capitals stays so."""
+    return text[:1].upper() + text[1:]
+
+
+# By operation: the page, whose one hole is filled with that field of the answer, and how the link is called.
+MADE = {
+    "session.fork": ("/sessions/{id}", "session_id", "Open the fork"),
+    "session.copy": ("/agents/{id}", "session_id", "Open the agent"),
+    "session.replay": ("/replays/{id}", "session_id", "Open the replay"),
+    "task.add": ("/tasks/{id}", "id", "Open the task"),
+    "agent.create": ("/agents/{id}", "agentId", "Open the agent"),
+    "group.add": ("/groups/{id}", "folder", "Open the group"),
+}
+# By operation: the fields of its answer that are shown once, and how they are called.
+ONCE = {
+    "token.add": {"url": "The link", "secret": "The token", "signing_secret": "The secret that the service signs with"},
+    "token.sign": {"signing_secret": "The secret that the service signs with"},
+    "invite.create": {"secret": "The code", "url": "The link"},
+    "api_token.add": {"secret": "The token"},
+    "channel.token": {"secret": "The token"},
+    "agent.token": {"token": "The token"},
+    "user.pair": {"code": "The code", "link": "The link"},
+}
+CHECKS = frozenset({"connector.check"})  # they change nothing, and what they found is why somebody runs them
+
+
+def is_question(operation: OperationInfo) -> bool:
+    """Return True if its answer is what somebody wants of it."""
+    return operation.reads or operation.right.endswith(".read") or operation.name in CHECKS
+
+
+def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
+    """List values that are shown once, as (label, value). A value that ends the one before it is left out."""
+    given, shown = answer if isinstance(answer, dict) else {}, list[tuple[str, str]]()
+    for name, called in ONCE.get(operation, {}).items():
+        value = str(given.get(name) or "")
+        if value and not (shown and shown[-1][1].endswith(value)):
+            shown.append((called, value))
+    return shown
+
+
+def find_result_link(operation: str, answer: Any) -> Link | None:
+    path, name, called = MADE.get(operation, ("", "", ""))
+    made = answer.get(name) if isinstance(answer, dict) else None
+    return Link(called, render_path(path, id=str(made))) if path and made else None

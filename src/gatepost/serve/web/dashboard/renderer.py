@@ -1,7 +1,11 @@
-"""Templates: data in, safe HTML out. Everything is escaped; a template has no way to the store."""
+"""Templates: data in, safe HTML out. Everything is escaped; a template has no way to the store.
+
+Times are shown as people say them: how long ago, how long still.
+"""
 
 import asyncio
 import re
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,11 +14,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 
 from gatepost.access.budgets import render_about_usd
-from gatepost.serve.web.dashboard.ages import render_age
+from gatepost.core.clock import SECOND
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 
 TEMPLATES = Path(__file__).parent / "templates"
 _CODE = re.compile(r"`([^`\n]+)(?:`|(?<=…)\Z)")  # a text that was cut may end before the second mark
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_NOW_S = 5
 
 
 class ProsePart(Struct, frozen=True):
@@ -64,3 +70,26 @@ def split_code(text: str) -> list[ProsePart]:
         at = found.end()
     parts.append(ProsePart(text[at:]))
     return [each for each in parts if each.text]
+
+
+def render_age(at: str, now: int) -> str:
+    """Render the age of a moment. `at` is RFC 3339, `now` is in microseconds. An `at` that is no time is shown as it
+    is."""
+    try:
+        seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
+    except ValueError:
+        return at
+    return _render_seconds(seconds)
+
+
+def render_span(since: int, now: int) -> str:
+    """How long it is since then, without `ago`. Both are in microseconds."""
+    return _render_seconds(round((now - since) / SECOND)).removesuffix(" ago")
+
+
+def _render_seconds(seconds: int) -> str:
+    if abs(seconds) < _NOW_S:
+        return "now"
+    size, unit = next(each for each in _UNITS if abs(seconds) >= each[0])
+    shown = f"{abs(seconds) // size} {unit}"
+    return f"{shown} ago" if seconds > 0 else f"in {shown}"

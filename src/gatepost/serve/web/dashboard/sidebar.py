@@ -3,12 +3,16 @@
 from msgspec import Struct
 
 from gatepost.core.settings import Config
-from gatepost.serve.control.arguments.gateway.panic import PanicOnArgs
+from gatepost.flow.groups.groups import WORLD
+from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
+from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.serve.control.arguments.connect import RIGHT
+from gatepost.serve.control.arguments.gateways import PanicOnArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.web.dashboard.view import Action, Tone
-from gatepost.serve.web.first_run import is_first_run
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
+from gatepost.store.sessions import groups
 
 PANIC_ON = Action(label="Stop everything", operation="panic.on", asks=True, tone=Tone.BAD)
 PANIC_OFF = Action(label="Go on", operation="panic.off", tone=Tone.GOOD)
@@ -32,3 +36,10 @@ def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
         reason=stopped.reason if stopped is not None else "",
         switch=(PANIC_OFF if stopped is not None else PANIC_ON) if may else None,
     )
+
+
+def is_first_run(db: Db, config: Config, person: str) -> bool:
+    """Return True if the demo answers and this person may connect an agent. The chat links to the first steps, too."""
+    group = groups.get(db, WORLD)
+    runs_on = (group.provider if group is not None else "") or config[PROVIDER]
+    return runs_on == DEMO and has_right(db, person, f"op:{RIGHT}", ROOT_FOLDER)

@@ -12,7 +12,6 @@ from gatepost.core.clock import iso
 from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_views
 from gatepost.core.records import replace
 from gatepost.serve.web.dashboard.contract import render_path
-from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -28,12 +27,26 @@ from gatepost.serve.web.dashboard.view import (
     Money,
     Row,
     TableBlock,
+    Tone,
 )
+
+
+def get_tone(state: str) -> Tone:
+    return TONES.get(state, Tone.QUIET)
+
 
 LONGEST = 160  # characters of a text in a cell
 MOST_FIELDS = 40  # that are looked at for one
 HASH = re.compile("[0-9a-f]{64}")
 Answer = Any  # a record; each column names a field of it
+_WORDS = {
+    Tone.GOOD: "up active answered sent delivered allowed allow live healthy done ready yes granted kept ok",
+    Tone.WARN: "paused queued working held retry pending sending running initializing interrupted starting waiting"
+    " quiet backing-off asks warning warn",
+    Tone.BAD: "failed uncertain refused error denied deny deaf ended dead broken revoked no blocked critical fail",
+}
+# The colour of a state, wherever it is shown. A word that is in no line is quiet.
+TONES = {word: tone for tone, words in _WORDS.items() for word in words.split()}
 
 
 class TableField(Struct, frozen=True):

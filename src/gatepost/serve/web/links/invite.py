@@ -14,7 +14,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow import invitations
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import Applicant, JoinResult
-from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.json_api import read_text_field
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db, Store
 

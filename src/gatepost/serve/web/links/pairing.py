@@ -11,7 +11,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.pairing import PairingResult
-from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.json_api import read_text_field
 from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db, Store
 from gatepost.store.rights.tokens import Token

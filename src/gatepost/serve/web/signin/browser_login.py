@@ -6,20 +6,23 @@ A cookie holds a token of which only the hash is kept. Even on loopback nobody g
 import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.serve.web.browser_security import port_of
+from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.browser_security import is_write_proven, port_of, render_csrf_refusal
 from gatepost.serve.web.browser_streams import BrowserStreams
 from gatepost.serve.web.client_addresses import make_client_addresses
-from gatepost.serve.web.csrf import is_write_proven, render_refusal
+from gatepost.serve.web.json_api import error_response
 from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
 from gatepost.store.people import logins
@@ -32,6 +35,7 @@ PROXY_WAY = "proxy_header"  # the way whose logins hold only while it says the s
 SEEN_EVERY = HOUR  # that a browser was here is written down so often at most
 MOST_SEEN = 1000  # browsers of which we remember that
 LONGEST_PEER = 80  # characters
+SIGN_IN_PAGE = Path(__file__).parents[1] / "static" / "login.html"
 
 FindUser = Callable[[Db, int], str | None]  # (store, now): who signs in; None: nobody
 LONGEST_READ = 400  # characters of a User-Agent that are looked at
@@ -173,7 +177,7 @@ class BrowserLogins:
     async def sign_out(self, request: Request) -> Response:
         token = self.get_token(request)
         if token and not is_write_proven(request, token):
-            return render_refusal()
+            return render_csrf_refusal()
         if token:
             await self._store.write(logins.sign_out, token)
             self._end_streams(token)
@@ -209,6 +213,34 @@ class BrowserLogins:
             f"-{suffix}" if suffix else ""
         )
         return f"__Host-{name}", name
+
+
+class LoginRequiredMiddleware:
+    """Lets only signed-in browsers through, and says who they are. `page`: the others see the sign-in page, which then
+    leads back."""
+
+    def __init__(self, app: ASGIApp, browsers: BrowserLogins, pace: PeerRateLimiter, page: bool = False) -> None:
+        self._app, self._browsers, self._pace, self._page = app, browsers, pace, page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        visitor = await self._browsers.find_visitor(request)
+        if visitor is None:
+            await self._pace.hold(scope)
+            if self._page and request.method == "GET" and "hx-request" not in request.headers:
+                await FileResponse(SIGN_IN_PAGE, 401)(scope, receive, send)
+                return
+            text = "You are not signed in. `gatepost login` prints an address that does it."
+            answer = error_response("signed_out", text, 401)
+            answer.headers["hx-refresh"] = "true"  # the page's own address then shows the sign-in page
+            await answer(scope, receive, send)
+            return
+        request.state.visitor, request.state.user = visitor, visitor.user
+        request.state.browser = self._browsers.get_token(request)
+        if not is_write_proven(request, request.state.browser):
+            await render_csrf_refusal()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 def get_device(request: Request) -> str:

@@ -5,19 +5,22 @@ Every method ends with `BrowserLogins.sign_in`. The sign-in page shows a button 
 """
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.registry import Registry
+from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
+from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.signin.browser_login import BrowserLogins
+from gatepost.serve.web.signin.proxy_users import PROXY_USER_HEADER, TRUSTED_PROXIES
 from gatepost.serve.web.signin.tickets import SignInTickets
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
@@ -87,3 +90,47 @@ def sign_in_method(
         return make
 
     return register
+
+
+def list_methods(config: Config, registry: Registry[SignInMethod] = SIGN_IN_METHODS) -> list[SignInMethod]:
+    """Those that are on, in the order of their buttons."""
+    load_package("gatepost.serve.web.signin")
+    found = [each for _, each in registry.items() if each.is_on(config)]
+    return sorted(found, key=lambda each: (each.order, each.name))
+
+
+def list_missing_methods(config: Config, registry: Registry[SignInMethod] = SIGN_IN_METHODS) -> list[SignInMethod]:
+    """Those that the settings ask for, and whose extra is not installed."""
+    load_package("gatepost.serve.web.signin")
+    return [each for _, each in registry.items() if each.wanted(config) and not each.is_installed]
+
+
+def describe_missing(method: SignInMethod) -> str:
+    return f"signing in by {method.name} is on, and nobody can: its extra is not installed"
+
+
+def list_routes(deps: SignInDeps, registry: Registry[SignInMethod] = SIGN_IN_METHODS) -> list[Route]:
+    enabled = list_methods(deps.config, registry)
+
+    async def show(request: Request) -> Response:
+        labels = [(each, each.offer(request, deps.config) if each.offer else each.label) for each in enabled]
+        shown = [
+            {"name": each.name, "label": label, "href": each.href, "script": each.script}
+            for each, label in labels
+            if label
+        ]
+        return JSONResponse({"ways": shown})
+
+    routes = [Route(f"{PREFIX}/ways", show, methods=["GET"])]
+    return [*routes, *(route for each in enabled for route in each.make(deps).routes())]
+
+
+def check_sign_in(config: Config) -> Iterator[Finding]:
+    """Report ways of signing in that are set and do not work, or trust nobody."""
+    for method in list_missing_methods(config):
+        yield Finding("warn", "sign-in", describe_missing(method), f"pip install 'gatepost[{method.extra}]'")
+    if config[PROXY_USER_HEADER] and not config[TRUSTED_PROXIES]:
+        text = f"web.proxy_user_header is {config[PROXY_USER_HEADER]}, and no proxy is trusted: the header is ignored"
+        yield Finding(
+            "warn", "sign-in", text, "set web.trusted_proxies to the address of the proxy, or unset the header"
+        )

@@ -2,6 +2,9 @@
 
 The provider proves a value, and no more. Whom that lets in is what an owner has linked: the identity `oidc:VALUE` of a
 person who is known here. Nobody gets an account, a role or a right by what a provider says.
+
+`core/json_web_tokens.py` checks what every signed token has. Here is checked that an ID token is for the sign-in that
+we began, and who it names.
 """
 
 import asyncio
@@ -10,30 +13,40 @@ import hashlib
 import hmac
 import re
 import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.core import ids, log
+from gatepost.core import ids, json_web_tokens, log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.core.json_web_tokens import NotProven, read_header
+from gatepost.core.json_web_tokens import FUTURE, NotProven, TokenTerms, list_audience, read_header, read_time
 from gatepost.core.settings import Config, setting
 from gatepost.core.start_checks import start_check
 from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
-from gatepost.serve.web.signin.id_tokens import OidcClaim, TokenExpectation, check_token
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
-from gatepost.serve.web.signin.ticket_cookies import TicketCookies
-from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketCookies, TicketPurpose, spend
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights.secrets import KeptSecrets, get_channel_secret_name
+
+
+class OidcClaim(StrEnum):
+    """The claim that says who somebody is. Other claims can be changed by people themselves at many providers."""
+
+    SUB = "sub"
+    EMAIL = "email"
+
 
 ISSUER = setting(
     "web.oidc_issuer",
@@ -57,8 +70,10 @@ NAME = "oidc"
 BACK = f"{PREFIX}/oidc/back"
 PURPOSE = TicketPurpose.OIDC_SIGN_IN
 LARGEST_BODY = 8192  # bytes
-LONGEST_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
+LONGEST_KEPT_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
 LONGEST_CODE = 4096
+LONGEST_VALUE = 400  # characters of the claim that says who it is
+SKEW_S = 60  # between two clocks
 TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
 TOO_MANY = "too many sign-ins from here have failed; wait a while"
 _log = log.get("oidc")
@@ -68,6 +83,19 @@ MOST_DECODED = 3  # times that something may be encoded
 _PATH = re.compile(r"/[!#-\[\]^_a-z|~]*\Z")  # printable ASCII without quotes, backslashes and braces
 _LEADS_AWAY = re.compile(r"[/\\]{2}|/[\s\x00-\x1f]")  # a host, to a browser that reads `\` as `/` or skips white space
 _NO_PAGE = ("/login", "/logout", "/api/", "/static/")
+
+
+class TokenExpectation(Struct, frozen=True, kw_only=True):
+    """The values that the sign-in that we began must come back with."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+    claim: OidcClaim
+
+    @property
+    def terms(self) -> TokenTerms:
+        return TokenTerms(issuer=self.issuer, audience=self.client_id, skew_s=SKEW_S)
 
 
 def get_identity(value: str) -> str:
@@ -165,7 +193,7 @@ class OidcSignIn:
             "nonce": ids.token(),
             "verifier": ids.token(48),
             "origin": request.headers["origin"],
-            "next": following if len(following) <= LONGEST_NEXT else parse_next(""),
+            "next": following if len(following) <= LONGEST_KEPT_NEXT else parse_next(""),
         }
         try:
             places = await self._provider.get_places()
@@ -243,3 +271,36 @@ def parse_next(given: str) -> str:
             return given
         decoded = further
     return FIRST_PAGE
+
+
+def check_token(token: str, key: Mapping[str, Any], expected: TokenExpectation, now_s: int) -> str:
+    """Return who it is: the value of the claim. Raises NotProven."""
+    claims = json_web_tokens.check_token(token, key, expected.terms, now_s)
+    check_sign_in(claims, expected, now_s)
+    return read_value(claims, expected.claim)
+
+
+def check_sign_in(claims: Mapping[str, Any], expected: TokenExpectation, now_s: int) -> None:
+    """Raises NotProven unless claims that meet the terms are for the sign-in that we began."""
+    if len(list_audience(claims)) > 1 and "azp" not in claims:
+        raise NotProven("it is for several programs, and does not say which of them asked")
+    if claims.get("azp", expected.client_id) != expected.client_id:
+        raise NotProven("another program asked for it")
+    if read_time(claims, "iat") - SKEW_S > now_s:
+        raise NotProven(FUTURE)
+    nonce = claims.get("nonce")
+    if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(errors="replace"), expected.nonce.encode()):
+        raise NotProven("it is for another sign-in")
+
+
+def read_value(claims: Mapping[str, Any], claim: OidcClaim) -> str:
+    """Raises NotProven if the claim is not there, or if the provider has not checked that an e-mail address is the
+    person's."""
+    if claim is OidcClaim.EMAIL and claims.get("email_verified") is not True:
+        raise NotProven("the provider has not verified the e-mail address")
+    value = claims.get(claim)
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_VALUE:
+        raise NotProven(f"it has no usable {claim}")
+    if any(not each.isprintable() or each.isspace() for each in value):
+        raise NotProven(f"its {claim} has spaces or characters that cannot be shown")
+    return value

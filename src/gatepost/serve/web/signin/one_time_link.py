@@ -12,8 +12,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import NotFound
 from gatepost.flow.web.page_logins import ONCE, issue_for_person
-from gatepost.serve.web.error_response import error_response
-from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.json_api import error_response, read_text_field
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.store.people import identities, logins, users
 from gatepost.store.people.users import UserRole

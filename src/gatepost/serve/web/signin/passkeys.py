@@ -15,15 +15,13 @@ from starlette.routing import Route
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.text import clean
-from gatepost.serve.control.operations.people.passwords import FRESH
+from gatepost.serve.control.operations.credentials import FRESH_LOGIN
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
-from gatepost.serve.web.csrf import is_write_proven, render_refusal
-from gatepost.serve.web.error_response import error_response
-from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.browser_security import is_write_proven, render_csrf_refusal
+from gatepost.serve.web.json_api import error_response, get_text, read_object
 from gatepost.serve.web.signin import webauthn
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
-from gatepost.serve.web.signin.ticket_cookies import TicketCookies
-from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketCookies, TicketPurpose, spend
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
 from gatepost.store.people import logins, passkeys
@@ -152,7 +150,7 @@ class PasskeySignIn:
         if visitor is None:
             return error_response("signed_out", "You are not signed in.", 401)
         proven = is_write_proven(request, self._deps.browsers.get_token(request))
-        return visitor if proven else render_refusal()
+        return visitor if proven else render_csrf_refusal()
 
 
 def find_party(request: Request) -> RelyingParty:
@@ -190,7 +188,7 @@ def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
     found = logins.find_browser(db, browser, now)
     if found is None or found.user_id != user:
         raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
-    if now - found.created_at > FRESH:
+    if now - found.created_at > FRESH_LOGIN:
         raise Invalid("", STALE)
 
 

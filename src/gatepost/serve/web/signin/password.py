@@ -10,10 +10,8 @@ from starlette.routing import Route
 from gatepost.core.clock import DAY
 from gatepost.flow.groups.groups import WEB_PERSON
 from gatepost.messages.text import clean
-from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOGIN
-from gatepost.serve.password_limits import PasswordLimits
-from gatepost.serve.web.error_response import error_response
-from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.passwords import EXTRA, HASHING, MODULE, PASSWORD_LOGIN, PasswordLimits
+from gatepost.serve.web.json_api import error_response, get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.store.people import passwords
 from gatepost.store.people.passwords import Password

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from gatepost.core.settings import Config
 from gatepost.flow.web.page_logins import get_page_identity
-from gatepost.serve.web.error_response import error_response
+from gatepost.serve.web.json_api import error_response
 from gatepost.serve.web.signin.browser_login import PROXY_WAY
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.serve.web.signin.proxy_users import check_settings, find_name, get_identity, is_wanted

@@ -27,9 +27,8 @@ from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, pars
 from gatepost.flow.web.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
-from gatepost.serve.web.signin.tickets import decode_text, encode_text
+from gatepost.serve.web.signin.tickets import WebKeys, decode_text, encode_text
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
 from gatepost.serve.web.sites.site_headers import (
     ACTIVE,

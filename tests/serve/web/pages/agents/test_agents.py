@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.serve.control.arguments.agents.agents import AgentSnapshot
+from gatepost.serve.control.arguments.agents import AgentSnapshot
 from gatepost.serve.web.dashboard.tables import make_facts, make_table
 from gatepost.serve.web.dashboard.view import Link
 from gatepost.serve.web.pages.agents.agents import AGENT, DETAILS, EMPTY, list_actions

@@ -8,8 +8,8 @@ from tests.serve.control.test_session_control import ADA, ADMIN, seed
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.records import replace
 from gatepost.flow.web.page_logins import issue_for_person
-from gatepost.serve.control.arguments.agents.replays import ReplayComparison
-from gatepost.serve.control.arguments.agents.session_control import SessionDetails, SessionEvent, SessionEventKind
+from gatepost.serve.control.arguments.replays import ReplayComparison
+from gatepost.serve.control.arguments.sessions import SessionDetails, SessionEvent, SessionEventKind
 from gatepost.serve.web.dashboard.text_difference import MOST_WORDS, mark_difference
 from gatepost.serve.web.dashboard.view import CompareBlock, FormBlock, TextPart, TimelineBlock, Tone
 from gatepost.serve.web.pages.agents.replays import make_replay_view

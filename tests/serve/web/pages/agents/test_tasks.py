@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.serve.control.arguments.agents.tasks import TaskLogEntry
+from gatepost.serve.control.arguments.tasks import TaskLogEntry
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import EmptyState
 from gatepost.serve.web.pages.agents.tasks import RUN

@@ -1,7 +1,7 @@
 """Worktrees on their pages."""
 
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.agents.worktrees import WorktreeDetails
+from gatepost.serve.control.arguments.worktrees import WorktreeDetails
 from gatepost.serve.web.dashboard.view import Code, Facts, LongText, PageView
 from gatepost.serve.web.pages.agents.worktrees import make_worktree_view
 from gatepost.store.sessions.worktrees import SetupState, WorktreeState

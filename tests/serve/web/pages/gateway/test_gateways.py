@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.serve.control.arguments.gateway.gateways import GatewayView
+from gatepost.serve.control.arguments.gateways import GatewayView
 from gatepost.serve.web.pages.gateway.gateways import list_actions, render_state
 from gatepost.store.gateways.gateways import GatewayState
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.gateway.settings import SettingChange, SettingOrigin, SettingShape, SettingView
+from gatepost.serve.control.arguments.settings import SettingChange, SettingOrigin, SettingShape, SettingView
 from gatepost.serve.web.dashboard.view import DiffBlock, InputKind, Note, StepForm
 from gatepost.serve.web.pages.gateway.settings import is_shown, make_change, make_preview, render_value
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.registry import load_areas
+from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields, list_inputs
 from gatepost.serve.web.pages.people.api import render_answer, render_default, render_example, render_kind
 
-load_areas("gatepost.serve.control.operations")
+load_package("gatepost.serve.control.operations")
 
 
 @pytest.mark.parametrize("name", [name for name, _ in OPERATIONS.items()])

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from gatepost.core.registry import load_areas
-from gatepost.serve.control.arguments.people.logins import BrowserLoginView
-from gatepost.serve.control.arguments.people.passkeys import PasskeyList, PasskeyView
-from gatepost.serve.control.arguments.people.passwords import SignInState
+from gatepost.core.registry import load_package
+from gatepost.serve.control.arguments.credentials import BrowserLoginView, PasskeyList, PasskeyView, SignInState
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.view import Badge, Facts, Note, ScriptForm, TableBlock, Tone
@@ -68,7 +66,7 @@ def test_a_password_is_offered_where_it_is_on_and_removed_where_it_is_set() -> N
 
 
 def test_the_old_password_is_asked_for_beside_the_new_one() -> None:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["login.set_password"], {})
     assert [each.name for each in form.inputs if each.required or each.front] == ["new_password", "old_password"]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.serve.control.arguments.agents.agents import AgentRequest, PendingRequest, RequestingAgent
-from gatepost.serve.control.arguments.people.requests import PermitDetails, ShowRequestArgs
+from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
+from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone

@@ -1,6 +1,6 @@
 from typing import Any
 
-from gatepost.serve.control.arguments.records.audit import AuditEntry
+from gatepost.serve.control.arguments.logs import AuditEntry
 from gatepost.serve.web.pages.records.audit import show_details
 
 

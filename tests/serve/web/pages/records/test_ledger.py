@@ -7,7 +7,7 @@ from tests.flows.page_desk import make_value
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.arguments.records.ledger import MessageTraceView, TraceMoment
+from gatepost.serve.control.arguments.ledger import MessageTraceView, TraceMoment
 from gatepost.serve.web.dashboard.view import Tone
 from gatepost.serve.web.message_spans import make_spans
 from gatepost.serve.web.pages.records.ledger import list_actions, list_trace_actions

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from gatepost.core.registry import load_areas
-from gatepost.serve.control.arguments.rooms.channels import AskedSetting, ChannelKindItem
+from gatepost.core.registry import load_package
+from gatepost.serve.control.arguments.channels import AskedSetting, ChannelKindItem
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.serve.web.pages.rooms.channels import make_form
 
-load_areas("gatepost.serve.control.operations")
+load_package("gatepost.serve.control.operations")
 
 
 def ask(name: str, default: Any = "", **changes: Any) -> AskedSetting:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gatepost.flow.groups.file_records import GroupFileText
-from gatepost.serve.control.arguments.rooms.groups import GroupDetails
+from gatepost.serve.control.arguments.groups import GroupDetails
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
 from gatepost.serve.web.pages.rooms.groups import list_moves, make_editor_view, make_tree_view
 

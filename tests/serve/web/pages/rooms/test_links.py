@@ -6,11 +6,10 @@ import pytest
 
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.records import replace
-from gatepost.core.registry import load_areas
-from gatepost.serve.control.arguments.people.tokens import TokenView
+from gatepost.core.registry import load_package
+from gatepost.serve.control.arguments.credentials import TokenView
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.web.dashboard.operation_form import make_form
-from gatepost.serve.web.dashboard.result_links import list_shown_once
+from gatepost.serve.web.dashboard.operation_form import list_shown_once, make_form
 from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
 from gatepost.serve.web.pages.rooms.links import LINK, PAGE, list_actions, show_end
 from gatepost.store.rights import tokens
@@ -69,7 +68,7 @@ def test_a_link_shows_when_it_ends_or_what_has_ended_it() -> None:
 
 
 def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:
-    load_areas("gatepost.serve.control.operations")
+    load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["token.add"], {"kind": "webhook"})
     shown = [each.name for each in form.inputs if each.required or each.front]
     assert shown == ["folder", "label", "instructions", "signature"]

@@ -8,9 +8,9 @@ import pytest
 
 from gatepost.core.errors import NotFound
 from gatepost.core.records import extend
-from gatepost.serve.control.arguments.rooms.routes import RouteListItem, RouteTestArgs
+from gatepost.serve.control.arguments.routes import RouteListItem, RouteTestArgs
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.operations.rooms.routes import plan_move
+from gatepost.serve.control.operations.routes import plan_move
 from gatepost.serve.web.dashboard.handlers import cut_tables
 from gatepost.serve.web.dashboard.view import Badge, Code, Facts, FormBlock, TableBlock, Tone
 from gatepost.serve.web.pages.rooms.routes import make_routes_view, show_test

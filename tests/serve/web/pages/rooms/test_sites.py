@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.rooms.sites import GroupSite, SiteList
+from gatepost.serve.control.arguments.sites import GroupSite, SiteList
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.view import Badge, Link, TableBlock, Tone
 from gatepost.serve.web.pages.rooms.sites import make_rules, make_site_table

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.serve.control.arguments.agents.connect import ConnectableAgent
+from gatepost.serve.control.arguments.connect import ConnectableAgent
 from gatepost.serve.web.dashboard.view import InputKind, Note, StepForm
 from gatepost.serve.web.pages.rooms.welcome import (
     AGENT,

@@ -1,6 +1,6 @@
 """Managed agents: those that people and programs start for a piece of work."""
 
-from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, ListAgentsArgs, ShowAgentArgs
+from gatepost.serve.control.arguments.agents import AgentSnapshot, ListAgentsArgs, ShowAgentArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
     code,

@@ -1,6 +1,6 @@
 """Connectors: third-party MCP servers that the host runs, and their tools."""
 
-from gatepost.serve.control.arguments.agents.connectors import ConnectorItem, ListConnectorsArgs
+from gatepost.serve.control.arguments.agents import ConnectorItem, ListConnectorsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView

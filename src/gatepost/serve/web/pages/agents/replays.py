@@ -1,11 +1,10 @@
 """A replay beside the conversation that it repeats, turn by turn; changed words are marked."""
 
 from gatepost.access.budgets import render_usd
-from gatepost.serve.control.arguments.agents.replays import CompareReplayArgs, ReplayComparison
+from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import shorten
+from gatepost.serve.web.dashboard.tables import get_tone, shorten
 from gatepost.serve.web.dashboard.text_difference import mark_difference
-from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Block,
     CompareBlock,

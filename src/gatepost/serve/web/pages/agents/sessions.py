@@ -2,16 +2,24 @@
 
 from gatepost.access.budgets import render_usd
 from gatepost.core.clock import iso
-from gatepost.serve.control.arguments.agents.session_control import (
+from gatepost.serve.control.arguments.sessions import (
+    ListSessionsArgs,
     SessionDetails,
     SessionEvent,
     SessionEventKind,
     ShowSessionArgs,
 )
-from gatepost.serve.control.arguments.agents.sessions import ListSessionsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import code, link, made, make_columns, make_facts, make_table, shorten
-from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.tables import (
+    code,
+    get_tone,
+    link,
+    made,
+    make_columns,
+    make_facts,
+    make_table,
+    shorten,
+)
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,

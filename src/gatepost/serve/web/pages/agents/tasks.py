@@ -1,6 +1,6 @@
 """Tasks: what agents do at a time, when next, and what became of it."""
 
-from gatepost.serve.control.arguments.agents.tasks import (
+from gatepost.serve.control.arguments.tasks import (
     ComingFiring,
     ListTasksArgs,
     NextFiringsArgs,
@@ -11,6 +11,7 @@ from gatepost.serve.control.arguments.agents.tasks import (
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
     code,
+    get_tone,
     link,
     made,
     make_columns,
@@ -20,7 +21,6 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,

@@ -1,6 +1,6 @@
 """Worktrees: the copies of repositories that agents work in."""
 
-from gatepost.serve.control.arguments.agents.worktrees import ListWorktreesArgs, ShowWorktreeArgs, WorktreeDetails
+from gatepost.serve.control.arguments.worktrees import ListWorktreesArgs, ShowWorktreeArgs, WorktreeDetails
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts
 from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, LongText, PageView, Tone

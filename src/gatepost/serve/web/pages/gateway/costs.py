@@ -1,7 +1,7 @@
 """Costs: what was spent, by day, group, model and person, against what may be."""
 
 from gatepost.access.budgets import render_about_usd
-from gatepost.serve.control.arguments.gateway.spending import (
+from gatepost.serve.control.arguments.spending import (
     SPENT_BY,
     BudgetAmounts,
     BudgetView,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gatepost.serve.control.arguments.gateway.doctor import RunDoctorArgs
+from gatepost.serve.control.arguments.gateways import RunDoctorArgs
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import badge, code, made, make_moment, make_table

@@ -1,9 +1,8 @@
 """Gateways that share this store: which live, and what each does."""
 
-from gatepost.serve.control.arguments.gateway.gateways import GatewayView, ListGatewaysArgs
+from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import made, make_columns, make_table
-from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.tables import get_tone, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
 from gatepost.store.gateways.gateways import GatewayState
 

@@ -1,6 +1,6 @@
 """Egress: which hosts agents may reach, and what they tried."""
 
-from gatepost.serve.control.arguments.gateway.egress import EgressLogArgs, ListEgressRulesArgs
+from gatepost.serve.control.arguments.secrets import EgressLogArgs, ListEgressRulesArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone

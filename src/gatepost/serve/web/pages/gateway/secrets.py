@@ -1,6 +1,6 @@
 """Secrets: their names, where they go and when they were used. Never their values."""
 
-from gatepost.serve.control.arguments.gateway.secrets import ListSecretsArgs, SecretListItem, SecretLogArgs
+from gatepost.serve.control.arguments.secrets import ListSecretsArgs, SecretListItem, SecretLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone

@@ -2,7 +2,7 @@
 written."""
 
 from gatepost.core.errors import Invalid, NotFound, SetupError
-from gatepost.serve.control.arguments.gateway.settings import (
+from gatepost.serve.control.arguments.settings import (
     ListSettingsArgs,
     SetSettingArgs,
     SettingChange,

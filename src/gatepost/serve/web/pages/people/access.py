@@ -1,8 +1,7 @@
 """Access: rules of groups, rows of the access list, roles; and why a call is allowed or not."""
 
 from gatepost.access.policy import PolicyStep
-from gatepost.serve.control.arguments.people.grants import AclListItem, ListGrantsArgs, RoleMember
-from gatepost.serve.control.arguments.people.policy import ExplainCallArgs
+from gatepost.serve.control.arguments.access import AclListItem, ExplainCallArgs, ListGrantsArgs, RoleMember
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, Badge, Block, EmptyState, Note, PageView, Tone

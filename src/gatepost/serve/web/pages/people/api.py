@@ -7,13 +7,12 @@ from typing import Any
 from msgspec import UNSET
 
 from gatepost.core.registry import Registry
-from gatepost.serve.control.arguments.people.api_tokens import ApiTokenView, ListApiTokensArgs
+from gatepost.serve.control.arguments.credentials import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields, list_inputs
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import code, flag, made, make_columns, make_table, shorten, text
-from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.tables import code, flag, get_tone, made, make_columns, make_table, shorten, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,

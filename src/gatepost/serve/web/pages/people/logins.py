@@ -3,9 +3,16 @@
 from collections.abc import Sequence
 
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.people.logins import READ, BrowserLoginView, ListLoginsArgs
-from gatepost.serve.control.arguments.people.passkeys import ListPasskeysArgs, PasskeyList, PasskeyView
-from gatepost.serve.control.arguments.people.passwords import ShowSignInArgs, SignInState
+from gatepost.serve.control.arguments.credentials import (
+    LOGINS_READ,
+    BrowserLoginView,
+    ListLoginsArgs,
+    ListPasskeysArgs,
+    PasskeyList,
+    PasskeyView,
+    ShowSignInArgs,
+    SignInState,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import made, make_columns, make_facts, make_table
 from gatepost.serve.web.dashboard.view import (
@@ -56,7 +63,7 @@ OWN_BROWSER = make_columns(BrowserLoginView, THIS, without=("person",))
 
 @page("/logins", "Sign-ins", Section.ACCESS, "login.list", order=40)
 async def show_logins(request: PageRequest) -> PageView:
-    sees_all = await request.has_right(READ)
+    sees_all = await request.has_right(LOGINS_READ)
     everybody = sees_all and request.query.get("whose") == "all"
     found = await request.ask(ListLoginsArgs(everybody=everybody))
     view = make_logins_view(found, await request.ask(ShowSignInArgs()), sees_all, everybody)

@@ -1,8 +1,7 @@
 """People: who is known, by which names, with which roles; and newcomers who wait."""
 
-from gatepost.serve.control.arguments.people.onboarding import ListNewcomersArgs
-from gatepost.serve.control.arguments.people.tokens import ListInvitationsArgs, TokenView
-from gatepost.serve.control.arguments.people.users import ListUsersArgs, ShowUserArgs, UserDetails
+from gatepost.serve.control.arguments.credentials import ListInvitationsArgs, TokenView
+from gatepost.serve.control.arguments.users import ListNewcomersArgs, ListUsersArgs, ShowUserArgs, UserDetails
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_facts, make_table
 from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, PageView, Tone

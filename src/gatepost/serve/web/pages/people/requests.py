@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from gatepost.serve.control.arguments.agents.agents import AgentRequest, ListRequestsArgs
-from gatepost.serve.control.arguments.people.requests import (
+from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs
+from gatepost.serve.control.arguments.requests import (
     PermitChoice,
     PermitDetails,
     PermitQuestion,

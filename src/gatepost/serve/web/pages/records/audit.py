@@ -1,6 +1,6 @@
 """The audit log: who did what, what was refused, and whether the chain is whole."""
 
-from gatepost.serve.control.arguments.records.audit import AuditEntry, ListAuditArgs
+from gatepost.serve.control.arguments.logs import AuditEntry, ListAuditArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import made, make_columns, make_table, render_fields, shorten
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView

@@ -1,6 +1,6 @@
 """Messages that were not taken in, and why: who wrote where, and how often."""
 
-from gatepost.serve.control.arguments.records.dropped import ListDroppedArgs
+from gatepost.serve.control.arguments.ledger import ListDroppedArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import EmptyState, Note, PageView

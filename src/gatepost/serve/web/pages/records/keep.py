@@ -1,6 +1,6 @@
 """Retention: what is kept, for how long, how much there is, and removing what is over age now."""
 
-from gatepost.serve.control.arguments.records.retention import (
+from gatepost.serve.control.arguments.ledger import (
     KeptFiles,
     KeptRows,
     ShowRetentionArgs,

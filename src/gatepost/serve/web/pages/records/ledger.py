@@ -4,8 +4,8 @@ from urllib.parse import urlencode
 
 from gatepost.core.clock import iso
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.arguments.records.ledger import (
-    STATES,
+from gatepost.serve.control.arguments.ledger import (
+    LEDGER_STATES,
     CheckLedgerArgs,
     ListLedgerArgs,
     MessageTraceView,
@@ -49,7 +49,7 @@ async def show_ledger(request: PageRequest) -> PageView:
     check = await request.ask(CheckLedgerArgs(newest=CHECKED))
     kept = {name: value for name, value in (("state", state), ("q", words)) if value}
     more = f"?{urlencode({**kept, 'before': found[0].id})}" if len(found) == LIMIT else ""
-    choices = tuple((each, each or "All") for each in ("", *STATES))
+    choices = tuple((each, each or "All") for each in ("", *LEDGER_STATES))
     return PageView(
         lead="Every message that came or went, newest first. Nothing leaves this list without a reason.",
         blocks=[

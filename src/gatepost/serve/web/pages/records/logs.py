@@ -1,7 +1,7 @@
 """Logs: what the gateway wrote last, by level and words."""
 
 from gatepost.core.files.log_tail import LogLevel, LogLine
-from gatepost.serve.control.arguments.records.logs import TailLogArgs
+from gatepost.serve.control.arguments.logs import TailLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_columns, make_table, shorten
 from gatepost.serve.web.dashboard.view import Block, EmptyState, Filter, LongText, PageView

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from gatepost.access.budgets import render_about_usd
 from gatepost.core.clock import iso
 from gatepost.flow.overview.agent_states import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
-from gatepost.serve.control.arguments.records.overview import (
+from gatepost.serve.control.arguments.overview import (
     LONGEST_SEARCH,
     AgentOverview,
     GatewayOverview,
@@ -17,8 +17,8 @@ from gatepost.serve.control.arguments.records.overview import (
     ShowOverviewArgs,
 )
 from gatepost.serve.health.findings import Finding
-from gatepost.serve.web.dashboard.ages import render_span
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.renderer import render_span
 from gatepost.serve.web.dashboard.view import (
     Action,
     AgentCard,

@@ -2,7 +2,7 @@
 
 from gatepost.channels.contract import SpecOrigin
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.arguments.rooms.channels import (
+from gatepost.serve.control.arguments.channels import (
     AskedSetting,
     ChannelKindItem,
     ChannelListItem,

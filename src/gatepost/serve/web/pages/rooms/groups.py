@@ -5,12 +5,16 @@ from urllib.parse import urlencode
 
 from gatepost.core.errors import Unavailable
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText
-from gatepost.serve.control.arguments.gateway.gateways import GatewayView, ListGatewaysArgs
-from gatepost.serve.control.arguments.people.grants import ListGrantsArgs
-from gatepost.serve.control.arguments.people.pinned_rules import ListPinnedRulesArgs
-from gatepost.serve.control.arguments.people.policy import ListToolsArgs, VisibleTool
-from gatepost.serve.control.arguments.rooms.group_files import ListGroupFilesArgs, ReadGroupFileArgs
-from gatepost.serve.control.arguments.rooms.groups import GroupDetails, GroupView, ListGroupsArgs, ShowGroupArgs
+from gatepost.serve.control.arguments.access import ListGrantsArgs, ListPinnedRulesArgs, ListToolsArgs, VisibleTool
+from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
+from gatepost.serve.control.arguments.groups import (
+    GroupDetails,
+    GroupView,
+    ListGroupFilesArgs,
+    ListGroupsArgs,
+    ReadGroupFileArgs,
+    ShowGroupArgs,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
     badge,

@@ -1,6 +1,6 @@
 """Links: webhooks, chat links and invitations. Each is shown when it is made, and never again."""
 
-from gatepost.serve.control.arguments.people.tokens import ListTokensArgs, TokenView
+from gatepost.serve.control.arguments.credentials import ListTokensArgs, TokenView
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
     in_files,

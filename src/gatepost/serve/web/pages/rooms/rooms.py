@@ -1,6 +1,6 @@
 """Rooms: where people write, and who may."""
 
-from gatepost.serve.control.arguments.rooms.rooms import ListRoomsArgs
+from gatepost.serve.control.arguments.routes import ListRoomsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView

@@ -6,7 +6,7 @@ import msgspec
 
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.rooms.routes import (
+from gatepost.serve.control.arguments.routes import (
     ListRoutesArgs,
     RouteListItem,
     RouteTestArgs,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from gatepost.flow.web.web_paths import SiteKind, render_url
-from gatepost.serve.control.arguments.rooms.sites import (
+from gatepost.serve.control.arguments.sites import (
     GroupSite,
     ListSitesArgs,
     ListWebHostsArgs,

@@ -2,9 +2,9 @@
 
 from gatepost.channels.contract import SpecOrigin
 from gatepost.flow.groups.groups import WORLD
-from gatepost.serve.control.arguments.agents.connect import ConnectableAgent, ListConnectableArgs
-from gatepost.serve.control.arguments.people.users import ShowUserArgs
-from gatepost.serve.control.arguments.rooms.channels import ListChannelKindsArgs, ListChannelsArgs
+from gatepost.serve.control.arguments.channels import ListChannelKindsArgs, ListChannelsArgs
+from gatepost.serve.control.arguments.connect import ConnectableAgent, ListConnectableArgs
+from gatepost.serve.control.arguments.users import ShowUserArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import link, made, make_table, text
 from gatepost.serve.web.dashboard.view import (

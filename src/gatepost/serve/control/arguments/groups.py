@@ -1,0 +1,162 @@
+"""Groups: the agents and their folders, the files in these that people write, and the names by which they give work to
+each other."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.core.record_changes import get_given, make_change
+from gatepost.core.record_fields import ShownAs, argument, option, shown
+from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.serve.control.declaration import OperationArgs, declares, list_fields
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.groups import Group, GroupSettings
+from gatepost.store.sessions.sessions import Session
+
+READ, WRITE = "groups.read", "groups.write"
+Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
+
+
+if TYPE_CHECKING:
+    GroupChange = GroupSettings
+else:
+    GroupChange = make_change(GroupSettings)
+
+GroupFilePath = Annotated[
+    str,
+    argument("AGENTS.md, or a file below skills/.", examples=("AGENTS.md", "skills/release/SKILL.md")),
+    Meta(max_length=500),
+]
+
+
+class GroupView(Group, frozen=True, kw_only=True):
+    tier: Annotated[int, shown("Tier", ShownAs.NUMBER)]
+
+
+class GroupDetails(GroupView, frozen=True, kw_only=True):
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
+
+    routes: list[Route]
+    destinations: list[Destination]
+    sessions: list[Session]
+    gateway: str
+    moves_to: str
+
+
+class SetGroupResult(GroupView, frozen=True, kw_only=True):
+    notes: list[str]
+
+
+class GroupRemoval(Struct, frozen=True, kw_only=True):
+    folder: str
+    closed: int
+    kept: str  # the group's own files
+    removed: dict[str, int]
+    left: list[str]  # what could not be removed
+
+
+@declares("group.add", right=WRITE)
+class AddGroupArgs(OperationArgs[GroupView], frozen=True):
+    """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
+
+    folder: Folder
+    name: Annotated[str, option("How people call it (default: the last part of FOLDER).")] = ""
+    provider: Annotated[
+        str,
+        option("The agent that drives it (default: that of the nearest group above with one, else sessions.provider)."),
+    ] = ""
+
+
+@declares("group.list", right=READ, reads=True)
+class ListGroupsArgs(OperationArgs[list[GroupView]], frozen=True):
+    """All groups, by folder."""
+
+
+@declares("group.show", right=READ, reads=True)
+class ShowGroupArgs(OperationArgs[GroupDetails], frozen=True):
+    """One group: what holds for it, its files, routes and live sessions."""
+
+    folder: Folder
+
+
+@declares("group.set", right=WRITE)
+class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
+    """Change the settings of a group. Sandboxes that are awake take it up when they start anew."""
+
+    folder: Folder
+    values: Annotated[GroupChange, argument("The settings that change.", metavar="KEY=VALUE…")]
+
+    def get_scope(self) -> str:
+        """The right is needed at the root for `sandbox`, `mounts` and `options`: they open the machine."""
+        given = get_given(self.values)
+        return "" if any(each.spec.at_root for each in list_fields(GroupChange) if each.name in given) else self.folder
+
+
+@declares("group.rm", right=WRITE)
+class RemoveGroupArgs(OperationArgs[GroupRemoval], frozen=True):
+    """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
+    its messages in the ledger."""
+
+    folder: Folder
+
+
+@declares("group.files", right=READ, needs_home=True)
+class ListGroupFilesArgs(OperationArgs[list[GroupFile]], frozen=True):
+    """List what people may read and change here of a group's folder: AGENTS.md and skills/."""
+
+    folder: Folder
+
+
+@declares("group.read_file", right=READ, needs_home=True)
+class ReadGroupFileArgs(OperationArgs[GroupFileText], frozen=True):
+    """Read AGENTS.md or a file of a skill. `version` names what was read, for who changes it."""
+
+    folder: Folder
+    path: GroupFilePath
+
+
+@declares("group.write_file", right=WRITE)
+class WriteGroupFileArgs(OperationArgs[WrittenGroupFile], frozen=True):
+    """Write AGENTS.md or a file of a skill, whole. Agents that are awake take it up after their turn.
+
+    It is refused if the file is not the version that was read: the agent or somebody else has changed it meanwhile.
+    """
+
+    folder: Folder
+    path: GroupFilePath
+    content: Annotated[
+        str, option("The new text, whole.", metavar="FILE", cli="A file with the new text, whole.", secret=True)
+    ]
+    version: Annotated[str, option("The version that was read; '' for a new file.")] = ""
+
+
+class GroupLink(Struct, frozen=True):
+    folder: str
+    name: str
+    group: str
+
+
+class _LinkArgs(OperationArgs[GroupLink], frozen=True):
+    folder: Folder
+    name: Annotated[str, argument("The name of the other group for its agent.", examples=("helpdesk",))]
+
+
+@declares("group.link", right=WRITE)
+class LinkGroupArgs(_LinkArgs, frozen=True):
+    """Let the agent of FOLDER give work to the agent of GROUP, which it calls NAME. It reaches no others but itself,
+    its parent and the groups below it. The work is done with the rights of GROUP. In another world the right is needed
+    at the root."""
+
+    group: Annotated[str, argument("The group that does the work.", examples=("acme/ops",))]
+
+    def get_scope(self) -> str:
+        """The world of both; one group alone does not open another's."""
+        worlds = {self.folder.partition("/")[0], self.group.partition("/")[0]}
+        return worlds.pop() if len(worlds) == 1 else ""
+
+
+@declares("group.unlink", right=WRITE)
+class UnlinkGroupArgs(_LinkArgs, frozen=True):
+    """Take back what `group link` gave."""
