@@ -24,7 +24,7 @@ def issue(db: Db, folder: str, suffix: str = "", **more: tuple[str, ...]) -> Iss
     groups.add(db, "acme", "Acme", "", NOON)
     groups.add(db, "acme/sales", "Sales", "", NOON)
     new = NewLink(kind=TokenKind.CHAT_LINK, folder=folder, label="", suffix=suffix, created_by="operator", **more)
-    return links.issue(db, new, NOON)
+    return links.issue_link(db, new, NOON)
 
 
 def visit(db: Db, link: IssuedLink, now: int = NOON) -> StartedVisit:
@@ -58,7 +58,7 @@ def test_a_room_whose_link_is_gone_leads_to_nobody(db: Db) -> None:
     tokens.revoke(db, link.token.id, NOON)
     issue(db, "acme")  # what is over for a month is removed then
     later = NewLink(kind=TokenKind.CHAT_LINK, folder="acme", label="", suffix="", created_by="operator")
-    links.issue(db, later, NOON + MONTH)
+    links.issue_link(db, later, NOON + MONTH)
     assert tokens.get(db, link.token.id) is None
     visit(db, other, NOON + MONTH)
     assert list_reached(db, gone) == []
@@ -100,4 +100,4 @@ def test_origins_are_for_chat_links_and_few(db: Db) -> None:
         kind=TokenKind.WEBHOOK, folder="acme", label="x", suffix="", created_by="o", origins=("https://a.b",)
     )
     with pytest.raises(Invalid, match="only a chat link"):
-        links.issue(db, hook, NOON)
+        links.issue_link(db, hook, NOON)

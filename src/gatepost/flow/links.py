@@ -53,8 +53,8 @@ from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.store.web import link_signatures, link_visitors
-from gatepost.store.web.link_visitors import LinkVisitor, NewLinkVisitor
+from gatepost.store.web import links
+from gatepost.store.web.links import LinkVisitor, NewLinkVisitor
 
 PREFIXES = {  # no room of a person, or of the owner, begins like that
     TokenKind.CHAT_LINK: "web:link/",
@@ -109,7 +109,7 @@ def make_url(config: Config, home: Home, kind: TokenKind, secret: str) -> str:
     return f"{base}{PATHS[kind]}{secret}" if base and kind in PATHS else ""
 
 
-def issue(db: Db, new: NewLink, now: int, keyring: Keyring | None = None) -> IssuedLink:
+def issue_link(db: Db, new: NewLink, now: int, keyring: Keyring | None = None) -> IssuedLink:
     """`keyring`: to seal what proves a webhook's senders."""
     _check_webhook(new)
     if new.folder == ROOT_FOLDER:
@@ -242,14 +242,14 @@ def start_visit(db: Db, instance: str, secret: str, now: int) -> StartedVisit | 
     if token is None or token.folder is None:
         return None
     _ensure_routes(db, token, now)
-    visitor_id, visitor_secret = link_visitors.make_id(), ids.token()
+    visitor_id, visitor_secret = links.make_visitor_id(), ids.token()
     new = NewLinkVisitor(
         id=visitor_id,
         token_id=token.id,
         identity=f"{IDENTITY}{visitor_id}",
         address=f"{make_base(token)}/{visitor_id}",
     )
-    made = link_visitors.add(db, new, visitor_secret, now)
+    made = links.add_visitor(db, new, visitor_secret, now)
     if made is None:
         raise TooManyVisitors
     rooms.add(db, instance, made.address, make_room_name(token, made), True, RoomPolicy.PUBLIC, now)
@@ -391,7 +391,7 @@ def accept_post(
     if known is not None:
         return IntakeResult(receipt=_find_receipt(db, known.id))
     timed = link.signature in TIMED_SCHEMES
-    if post.signature and not link_signatures.add(db, link.id, post.signature, now, timed=timed):
+    if post.signature and not links.add_signature(db, link.id, post.signature, now, timed=timed):
         raise RepeatedSignature("this signature was used before")
     arrival = replace(arrival, inbound=replace(inbound, extra=_make_extra(link, post)))
     message_id = messages.accept(db, make_message(arrival, MessageRelation(act=Verb.MESSAGE, verb=Verb.MESSAGE)), now)

@@ -120,7 +120,7 @@ async def _issue(call: ToolCall, new: NewLink) -> CreatedLink:
     keyring = Keyring(deps.home)
 
     def issue(db: Db) -> IssuedLink:
-        return links.issue(db, new, call.now, keyring)
+        return links.issue_link(db, new, call.now, keyring)
 
     made = await call.write(issue)
     return CreatedLink(

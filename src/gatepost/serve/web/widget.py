@@ -23,8 +23,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.token_bucket import KeyedBuckets, Rate
-from gatepost.flow import links
-from gatepost.flow.links import LinkFacts, TooManyVisitors
+from gatepost.flow.links import LinkFacts, TooManyVisitors, find_link, has_routes, restore_routes, start_visit
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
@@ -35,8 +34,8 @@ from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store.port import Store
-from gatepost.store.web import link_visitors
-from gatepost.store.web.link_visitors import LinkVisitor
+from gatepost.store.web import links
+from gatepost.store.web.links import LinkVisitor
 
 PREFIX = "/chat"
 API_PREFIX = f"{PREFIX}/api/"
@@ -116,8 +115,8 @@ class VisitorStreams:
     def has_room(self, visitor: LinkVisitor) -> bool:
         if visitor.id in self._open:  # the new one takes its place
             return True
-        links = Counter(each.token_id for _, each in self._open.values())
-        return len(self._open) < MOST_STREAMS and links[visitor.token_id] < MOST_OF_LINK
+        streams = Counter(each.token_id for _, each in self._open.values())
+        return len(self._open) < MOST_STREAMS and streams[visitor.token_id] < MOST_OF_LINK
 
     @contextmanager
     def open(self, visitor: LinkVisitor) -> Iterator[object]:
@@ -197,7 +196,7 @@ class ChatWidget:
             raise LinkClosed(CLOSED)
         self._rates.charge_visit(facts.token.id, self._deps.clients.find_own(request.scope))
         instance, now = self._deps.hub.instance, self._deps.clock.now()
-        made = await self._deps.store.write(links.start_visit, instance, secret, now, lane=facts.token.id)
+        made = await self._deps.store.write(start_visit, instance, secret, now, lane=facts.token.id)
         if made is None:
             raise LinkClosed(CLOSED)
         return JSONResponse({"ok": True, "visitor": made.secret})
@@ -224,9 +223,9 @@ class ChatWidget:
             raise Invalid("text", f"1 to {LONGEST_TEXT} characters are expected")
         if not _KEY.match(key):
             raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
-        if not await self._deps.store.read(links.has_routes, visitor, lane=visitor.token_id):
+        if not await self._deps.store.read(has_routes, visitor, lane=visitor.token_id):
             now = self._deps.clock.now()
-            await self._deps.store.write(links.restore_routes, visitor, now, lane=visitor.token_id)
+            await self._deps.store.write(restore_routes, visitor, now, lane=visitor.token_id)
         receipt = await self._deps.hub.submit(
             Inbound(
                 address=visitor.address,
@@ -238,7 +237,7 @@ class ChatWidget:
             )
         )
         now = self._deps.clock.now()
-        await self._deps.store.write(link_visitors.set_seen, visitor.id, now, durable=False, lane=visitor.token_id)
+        await self._deps.store.write(links.set_visitor_seen, visitor.id, now, durable=False, lane=visitor.token_id)
         return JSONResponse({"ok": True, "id": receipt.message_id, "new": receipt.new})
 
     async def follow(self, request: Request) -> Response:
@@ -259,7 +258,7 @@ class ChatWidget:
                 if not self._streams.is_current(visitor, mine):
                     yield render_sse("replaced", {})
                     return
-                if await deps.store.read(link_visitors.find_valid, secret, deps.clock.now()) is None:
+                if await deps.store.read(links.find_visitor, secret, deps.clock.now()) is None:
                     yield render_sse("closed", {})
                     return
                 for seen in news.seen:
@@ -274,11 +273,11 @@ class ChatWidget:
     async def _find_link(self, secret: str) -> LinkFacts | None:
         if not secret or len(secret) > LONGEST_SECRET:
             return None
-        return await self._deps.store.read(links.find_link, secret, self._deps.clock.now())
+        return await self._deps.store.read(find_link, secret, self._deps.clock.now())
 
     async def _get_visitor(self, request: Request) -> LinkVisitor:
         secret = _get_secret(request)
-        visitor = await self._deps.store.read(link_visitors.find_valid, secret, self._deps.clock.now())
+        visitor = await self._deps.store.read(links.find_visitor, secret, self._deps.clock.now())
         if visitor is None:
             raise LinkClosed(CLOSED)
         return visitor

@@ -50,7 +50,7 @@ class HookDesk:
         wanted: dict[str, Any] = {"folder": FOLDER, "label": "github", "suffix": "", "created_by": "operator"}
         new = NewLink(kind=TokenKind.WEBHOOK, **{**wanted, **given})
         keyring, now = Keyring(self.home), SystemClock().now()
-        return await self.store.write(links.issue, new, now, keyring)
+        return await self.store.write(links.issue_link, new, now, keyring)
 
     def make_deps(self) -> HookDeps:
         return HookDeps(

@@ -149,7 +149,7 @@ async def test_unknown_revoked_expired_and_other_kinds_of_tokens_look_alike(desk
     await desk.store.write(tokens.revoke, revoked.token.id, SystemClock().now())
     await desk.store.write(lambda db: db.run("UPDATE tokens SET expires_at = 1 WHERE id = ?", (expired.token.id,)))
     chat = NewLink(kind=TokenKind.CHAT_LINK, folder=FOLDER, label="", suffix="", created_by="operator")
-    page = await desk.store.write(links.issue, chat, SystemClock().now())
+    page = await desk.store.write(links.issue_link, chat, SystemClock().now())
     tried = ["made-up", "x" * 300, "%00", revoked.secret, expired.secret, page.secret, revoked.token.id]
     answers = [await desk.post(each, "{", headers=JSON) for each in tried]
     assert {(each.status_code, each.text) for each in answers} == {(404, "There is nothing here.\n")}

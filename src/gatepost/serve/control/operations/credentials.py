@@ -115,7 +115,7 @@ async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
     keyring = Keyring(deps.home)
 
     def issue(db: Db) -> NewTokenView:
-        made = links.issue(db, new, now, keyring)
+        made = links.issue_link(db, new, now, keyring)
         return NewTokenView(
             secret=made.secret, token=_make_token_view(made.token, now), signing_secret=made.signing_secret
         )
