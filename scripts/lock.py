@@ -19,7 +19,6 @@ OPTIONS = (
     "--generate-hashes",
     "--strip-extras",
     "--allow-unsafe",
-    "--build-deps-for=editable",
     "--no-header",
     "--no-emit-index-url",
     "--no-emit-trusted-host",
@@ -67,7 +66,7 @@ def main() -> None:
         core, kept = Path(folder, "core.txt"), Path(folder, "kept.txt")
         test, everything = Path(folder, "test.txt"), Path(folder, "all.txt")
         kept.write_text(pins() if "--keep" in sys.argv[1:] else "")
-        compile_lock(core, f"--constraint={kept}")
+        compile_lock(core, "--build-deps-for=editable", f"--constraint={kept}")
         more = [*(f"--extra={name}" for name in EXTRAS), write_group(folder, TEST)]
         compile_lock(test, *more, f"--constraint={core}", f"--constraint={kept}")
         more.append(write_group(folder, PLATFORMS))

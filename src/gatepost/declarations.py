@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import list_package_modules, load_folder
 
 # The `sdk_` modules declare nothing and take a second to load: the SDK of MCP comes with them.
-_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "sdk_fallback", "__main__"})
+_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "__main__"})
 _LATER = frozenset({"gatepost.store.postgres"})  # needs an extra: loaded where `store.url` is set, declares nothing
 _FOLDED = "gatepost.channels"  # a channel's own folder: what it declares is in its `__init__`, the rest is for later
 _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone

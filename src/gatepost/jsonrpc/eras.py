@@ -54,22 +54,33 @@ class ServerEra:
         if self.modern is False:
             text = f"this connection was initialized; the {ENVELOPE_VERSION} envelope is too late"
             raise JsonRpcFailure(INVALID_REQUEST, text)
-        version = meta[VERSION]
-        if not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES), dict):
-            raise JsonRpcFailure(INVALID_PARAMS, f"params._meta needs {VERSION} (text) and {CAPABILITIES} (object)")
-        if version != ENVELOPE_VERSION:
-            raise _unsupported(version)
+        check_version(read_envelope(meta))
         self.modern = True
         return True
 
     def initialize(self, wanted: str) -> str:
         """The version that an `initialize` agrees on."""
         if self.modern:
-            raise _unsupported(wanted)
+            check_version(wanted)
         self.modern = False
-        return wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        return agree_on(wanted)
 
 
-def _unsupported(version: str) -> JsonRpcFailure:
-    data = {"supported": [ENVELOPE_VERSION], "requested": version[:40]}
-    return JsonRpcFailure(UNSUPPORTED_VERSION, f"unsupported protocol version {version[:40]!r}", data)
+def agree_on(wanted: str) -> str:
+    """The version that the answer to an `initialize` names."""
+    return wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+
+
+def read_envelope(meta: object) -> str:
+    """The version that the envelope of a request names. JsonRpcFailure: it is not whole."""
+    version = meta.get(VERSION) if isinstance(meta, dict) else None
+    if not isinstance(meta, dict) or not isinstance(version, str) or not isinstance(meta.get(CAPABILITIES), dict):
+        raise JsonRpcFailure(INVALID_PARAMS, f"params._meta needs {VERSION} (text) and {CAPABILITIES} (object)")
+    return version
+
+
+def check_version(version: str) -> None:
+    """JsonRpcFailure: it is not the revision of the envelope."""
+    if version != ENVELOPE_VERSION:
+        data = {"supported": [ENVELOPE_VERSION], "requested": version[:40]}
+        raise JsonRpcFailure(UNSUPPORTED_VERSION, f"unsupported protocol version {version[:40]!r}", data)

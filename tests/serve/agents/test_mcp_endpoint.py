@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import JSONRPCNotification
 
 from gatepost import __version__
-from gatepost.serve.agents import fast_path, mcp_endpoint
-from gatepost.serve.agents.sdk_fallback import MOST_EVENTS, MOST_KEPT, RecentEvents
+from gatepost.serve.agents import http_session, mcp_endpoint, running_call
 from gatepost_testing.clients.mcp_http_client import (
     BOTH,
     ENVELOPE,
@@ -82,6 +78,16 @@ async def test_paseo_12_a_deleted_session_is_gone(old: McpHttpClient) -> None:
     assert (await old.client.delete(old.address, headers=old.session)).status_code == 404
 
 
+async def test_a_stream_that_a_client_leaves_open_ends_after_its_session(
+    old: McpHttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_endpoint, "FAREWELL_S", 0.0)
+    headers = {"accept": "text/event-stream", **old.session}
+    async with asyncio.timeout(PATIENCE_S), old.client.stream("GET", old.address, headers=headers) as stream:
+        assert (await old.client.delete(old.address, headers=old.session)).status_code == 200
+        assert [line async for line in stream.aiter_lines() if line.startswith("data:")] == []
+
+
 async def test_a_session_is_of_the_group_that_it_was_made_for(old: McpHttpClient) -> None:
     assert (await old.post(make_request("tools/list"), address="/mcp/groups/acme")).status_code == 404
     assert (await old.post(make_request("tools/list"))).status_code == 200
@@ -93,29 +99,25 @@ async def test_a_group_that_is_not_there_is_404(web: McpHttpClient) -> None:
     assert "nobody/here" in error_of(answer.json())[1]
 
 
-async def _at_rest(session: fast_path.McpHttpSession) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while session.serving:  # noqa: ASYNC110  nothing rings when the SDK lets go of a request
-            await asyncio.sleep(0)
-
-
-async def test_the_sdk_hears_of_a_session_that_is_in_use(old: McpHttpClient) -> None:
-    """It ends those that it has not heard of for long; plain requests pass it by."""
+async def test_a_session_is_in_use_as_long_as_it_is_asked(old: McpHttpClient) -> None:
     session = old.endpoint.sessions[old.session["mcp-session-id"]]
-    await _at_rest(session)
-    session.seen -= fast_path.IDLE_S / 2
+    session.seen -= http_session.IDLE_S / 2
     stale = session.seen
     assert (await old.post(make_request("tools/list"))).status_code == 200
-    await _at_rest(session)
     assert session.seen > stale
+
+
+async def test_a_session_that_nobody_has_used_for_long_is_not_found(old: McpHttpClient) -> None:
+    old.endpoint.sessions[old.session["mcp-session-id"]].seen -= 2 * http_session.IDLE_S
+    assert (await old.post(make_request("tools/list"))).status_code == 404
+    assert not old.endpoint.sessions
 
 
 @pytest.mark.slow
 async def test_a_session_that_nobody_uses_is_forgotten(old: McpHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_endpoint, "SWEPT", 1)
     name = old.session["mcp-session-id"]
-    await _at_rest(old.endpoint.sessions[name])
-    old.endpoint.sessions[name].seen -= 2 * fast_path.IDLE_S
+    old.endpoint.sessions[name].seen -= 2 * http_session.IDLE_S
     old.session = {}
     await old.initialize()
     assert list(old.endpoint.sessions) == [old.session["mcp-session-id"]]
@@ -155,7 +157,7 @@ async def test_what_is_no_message_is_400_in_one_sentence_of_ours(web: McpHttpCli
     assert error_of((await web.post(body)).json()) == (-32600, mcp_endpoint.NO_MESSAGE)
 
 
-async def test_what_the_sdk_refuses_names_no_session_and_has_no_words_of_its_models(web: McpHttpClient) -> None:
+async def test_what_is_refused_names_no_session_and_has_no_words_of_a_library(web: McpHttpClient) -> None:
     wrong = [
         make_request("tools/list"),
         make_request("initialize", {"protocolVersion": 5}),
@@ -163,8 +165,6 @@ async def test_what_the_sdk_refuses_names_no_session_and_has_no_words_of_its_mod
         make_request("tools/call", {"name": 5}),
         make_request("tools/list", {"_meta": 5}),
     ]
-    malformed = b'{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}'  # an answer that only the SDK's models know to be none
-    assert error_of((await web.post(malformed)).json()) == (-32600, mcp_endpoint.NO_MESSAGE)
     for message in wrong:
         answer = await web.post(message)
         assert "mcp-session-id" not in answer.headers or answer.status_code == 200
@@ -254,7 +254,7 @@ async def test_a_call_that_takes_long_becomes_a_stream(old: McpHttpClient) -> No
     assert parse_answer(answer)["result"]["content"][0]["text"] == "waited"
 
 
-@pytest.mark.parametrize("later", [0.0, 3 * fast_path.AT_ONCE_S])
+@pytest.mark.parametrize("later", [0.0, 3 * running_call.AT_ONCE_S])
 async def test_a_cancelled_call_ends_whoever_has_it(old: McpHttpClient, later: float) -> None:
     asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7)))
     await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
@@ -263,18 +263,17 @@ async def test_a_cancelled_call_ends_whoever_has_it(old: McpHttpClient, later: f
     assert (await old.post(cancelled)).status_code == 202
     await asyncio.wait_for(SlowToolEvents.cancelled.wait(), PATIENCE_S)
     assert error_of(parse_answer(await asyncio.wait_for(asking, PATIENCE_S))) == (
-        fast_path.CANCELLED,
+        mcp_endpoint.CANCELLED,
         "Request cancelled",
     )
 
 
-@pytest.mark.parametrize("second", [7, "7"])  # to the SDK, they are one
-@pytest.mark.parametrize("later", [0.0, 3 * fast_path.AT_ONCE_S])
-@pytest.mark.parametrize("odd", [{}, {"mcp-param-x": "1"}])  # the SDK begins this one itself
+@pytest.mark.parametrize("second", [7, "7"])  # as names of streams, they are one
+@pytest.mark.parametrize("later", [0.0, 3 * running_call.AT_ONCE_S])
 async def test_an_id_in_flight_is_refused_at_once_and_the_first_goes_on(
-    old: McpHttpClient, second: int | str, later: float, odd: dict[str, str]
+    old: McpHttpClient, second: int | str, later: float
 ) -> None:
-    asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7), odd))
+    asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7)))
     await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     await asyncio.sleep(later)
     for method, params in (("tools/call", make_call_params("wait")), ("tools/list", {}), ("ping", None)):
@@ -464,41 +463,9 @@ async def test_a_call_under_way_is_answered_when_the_gateway_stops(
     assert SlowToolEvents.cancelled.is_set()
 
 
-@pytest.mark.slow
-def test_the_sdk_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, gatepost.app; print('mcp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 async def test_a_stopping_gateway_says_so(agent: GateAgent, tmp_path: Path) -> None:
     async with serve_mcp(agent, tmp_path / "d.sock") as web:
         await web.endpoint.close()
         answer = await web.post(make_request("initialize", INITIALIZE))
         assert answer.status_code == 503
         assert error_of(answer.json())[0] == -32603
-
-
-async def test_a_library_that_does_not_load_is_said_and_tried_again(
-    web: McpHttpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> Any:
-        raise ImportError("no module named mcp")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(mcp_endpoint, "_import_sdk_fallback", broken)
-        assert (await web.post(make_request("initialize", INITIALIZE))).status_code == 503
-    assert (await web.initialize()).status_code == 200
-
-
-def test_what_a_session_has_said_is_kept_within_bounds() -> None:
-    events = RecentEvents()
-    large = JSONRPCNotification(jsonrpc="2.0", method="x" * (MOST_KEPT // 2))
-    first = events.keep("a", large)
-    names = [events.keep("a", large) for _ in range(3)]
-    assert events.after(first) == (None, [])
-    assert len(events.kept) == 1
-    assert events.keep("b", None) and [each[0] for each in events.kept] == [names[-1], events.kept[-1][0]]
-    for _ in range(2 * MOST_EVENTS):
-        events.keep("c", None)
-    assert (len(events.kept), events.size) == (MOST_EVENTS, 0)

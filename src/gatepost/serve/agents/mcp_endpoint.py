@@ -1,73 +1,155 @@
 """MCP over Streamable HTTP, in both eras of the protocol, on the same gate as the sockets.
 
-A plain request is answered here; every other goes to the official SDK, which is loaded in a thread at the first such
-request. The caller comes from `caller_of`, never from the words of a request. A session is its maker's: to everybody
-else it does not exist.
+The caller comes from `caller_of`, never from the words of a request. A call that ends at once is answered by JSON; one
+that takes longer, or tells of its progress, becomes a stream of events. In a session a lost stream can be continued,
+and its call goes on meanwhile; without one, a client that leaves cancels its call.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import msgspec
-from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
 from gatepost.core import ids
-from gatepost.core.errors import GatepostError, NotFound, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.json_limits import has_few_values
 from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.gate.mcp_messages import CallParams
-from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
+from gatepost.gate.mcp_messages import CallParams, InitializeParams, McpParams
+from gatepost.gate.mcp_protocol import LONGEST_METHOD, TOO_MANY_VALUES
 from gatepost.gate.tool_answers import ToolAnswer
-from gatepost.jsonrpc.eras import CAPABILITIES
-from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, JsonRpcFailure, render_id_in_use
-from gatepost.jsonrpc.messages import JsonRpcMessage, parse_or_fail, render_error
-from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient, supports_forms
-from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, FastPath, McpHeaders, McpHttpSession, RunningCall
-
-if TYPE_CHECKING:
-    from gatepost.serve.agents.sdk_fallback import SdkFallback
+from gatepost.jsonrpc.eras import CAPABILITIES, SUBSCRIPTION, McpServerInfo, agree_on, check_version
+from gatepost.jsonrpc.errors import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    TOO_MANY,
+    UNSUPPORTED_VERSION,
+    JsonRpcFailure,
+    render_id_in_use,
+)
+from gatepost.jsonrpc.messages import (
+    JsonRpcMessage,
+    RequestId,
+    encode,
+    parse_or_fail,
+    render_error,
+    render_notification,
+    render_result,
+)
+from gatepost.serve.agents.eliciting_client import (
+    FORMS_SINCE,
+    NO_ANSWER,
+    RetryClient,
+    StreamClient,
+    parse_state,
+    render_state,
+    supports_forms,
+)
+from gatepost.serve.agents.event_stream import EventStream, render_event
+from gatepost.serve.agents.http_session import IDLE_S, McpHttpSession, StreamForms, read_response, render_form
+from gatepost.serve.agents.mcp_headers import (
+    ARGUMENT,
+    McpHeaders,
+    check_argument_headers,
+    check_envelope,
+    find_argument_headers,
+)
+from gatepost.serve.agents.running_call import RunningCall
 
 SWEPT = 256  # new sessions between two looks for those that have ended by themselves
+MOST_SESSIONS = 10_000
+MOST_LISTENING = 1000  # subscriptions
 LARGEST = 10 * 1024 * 1024  # bytes of one message, as on the sockets
 FAREWELL_S = 1.0  # for the last answers
+CANCELLED = -32800  # a stream of 2025 ends with an answer, also that of a call that was cancelled
+CONTINUED_SINCE = "2025-11-25"  # clients before it do not know events without a message
 STOPPING = ToolAnswer(
     "The gateway is stopping. Agents go on where they were when it is up; ask again then.", failed=True
 )
 
+T = TypeVar("T")
 CallerOf = Callable[[Scope], Awaitable[Caller]]
 
 NO_MESSAGE = (
     'Invalid request: this is no JSON-RPC message: it needs "jsonrpc":"2.0" and a method (params, if any, an object),'
     " or an id and the result or error of what we asked"
 )
-_FOREIGN = b"pydantic"  # in what the SDK would say of a message: a page about its own models
+NO_SESSION = "there is no session: send initialize first, and name the session that its answer gives"
+_STATUS = {  # since 2026-07-28, errors of the request itself are HTTP's, too
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    UNSUPPORTED_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+_EVENTS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class HttpCallParams(CallParams, kw_only=True):
+    """`requestState`, `inputResponses`: of a call that is made again with what its first answer asked for."""
+
+    requestState: str | None = None
+    inputResponses: dict[str, msgspec.Raw] | None = None
+
+
+class _InitializeParams(InitializeParams, kw_only=True):
+    capabilities: dict[str, object] | None = None
+
+
+_read_call = msgspec.json.Decoder(HttpCallParams).decode
+_read_initialize = msgspec.json.Decoder(_InitializeParams).decode
+_read_arguments = msgspec.json.Decoder(dict[str, object] | None).decode
 
 
 @dataclass(slots=True)
 class _Exchange:
     """One request, and whatever is known of it so far."""
 
-    scope: Scope
     receive: Receive
     send: Send
     head: McpHeaders
     caller: Caller
     session: McpHttpSession | None
-    begun: RunningCall | None = None  # the call that it is about
 
-    async def answer(self, status: int, body: bytes, close: bool = False) -> None:
-        named = self.head.session if self.session is not None else None
-        await _send(self.send, status, body, named, close)
+    async def answer(self, status: int, body: bytes) -> None:
+        await _send(self.send, status, body, self._name_session())
 
-    async def refuse(self, status: int, code: int, text: str, close: bool = False) -> None:
-        await _send(self.send, status, render_error(None, code, text), None, close)
+    async def refuse(self, status: int, code: int, text: str, *more: tuple[bytes, bytes]) -> None:
+        await _send(self.send, status, render_error(None, code, text), more)
+
+    async def write_events(self, stream: EventStream, first: Iterable[bytes] = ()) -> bool:
+        """Send a stream to its end. False: the client has left before."""
+        reader = stream.attach(first)
+        left = asyncio.get_running_loop().create_task(_wait_until_left(self.receive))
+        left.add_done_callback(lambda _: stream.detach(reader))
+        try:
+            headers = [*_EVENTS, *self._name_session()]
+            await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+            while (events := await stream.read_next(reader)) is not None:
+                await self.send({"type": "http.response.body", "body": events, "more_body": True})
+            await self.send({"type": "http.response.body", "body": b""})
+            return not left.done()
+        finally:
+            left.cancel()
+            stream.detach(reader)
+
+    def _name_session(self) -> list[tuple[bytes, bytes]]:
+        return [] if self.session is None else [(b"mcp-session-id", self.session.name.encode())]
 
 
 class McpEndpoint:
@@ -84,203 +166,456 @@ class McpEndpoint:
         elicits: bool = False,
     ) -> None:
         """`elicits`: its tools ask the clients that can be asked."""
-        self._elicits = elicits
-        self._name, self._version, self._dispatch = name, version, dispatch
-        self._caller_of, self._largest = caller_of, largest
-        self._plain = FastPath(name, version, dispatch)
+        self._dispatch, self._caller_of, self._largest, self._elicits = dispatch, caller_of, largest, elicits
+        self._info = McpServerInfo({"name": name, "version": version}, {"tools": {"listChanged": True}})
+        self._stamp, self._list_fields = msgspec.Raw(encode(self._info.stamp)), encode(self._info.list_fields)[1:]
+        self._argument_headers = _ArgumentHeaders()
         self.sessions: dict[str, McpHttpSession] = {}
+        self._listening: dict[EventStream, tuple[Caller, RequestId]] = {}
         self._calls, self._prefix = count(1), ids.new("c")
-        self._official: asyncio.Future[SdkFallback] | None = None
-        self._living: asyncio.Task[None] | None = None
-        self._ending = asyncio.Event()
-        self._late: dict[asyncio.Task[object], RunningCall] = {}  # calls that were not answered at once
+        self._late: dict[asyncio.Task[None], RunningCall] = {}  # calls that were not answered at once
+        self._writing: dict[asyncio.Task[object], EventStream] = {}
+        self._is_closing = False
         events.on_tools(self._tools_changed)
 
     async def close(self) -> None:
         """Calls under way are told so; then every stream and session ends."""
+        self._is_closing = True
         for running in self._late.values():
             running.give_up(STOPPING)
+        for stream, (_, request) in self._listening.items():
+            meta = {SUBSCRIPTION: request, **self._info.stamp}
+            stream.put(render_result(request, encode({"resultType": "complete", "_meta": meta})))
+            stream.end()
         if self._late:
             await asyncio.wait(self._late, timeout=FAREWELL_S)
-        self._ending.set()
-        if self._living is not None:
-            await asyncio.wait({self._living})
+        self.sessions.clear()
+        for stream in self._writing.values():
+            stream.end()
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=FAREWELL_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return None
         try:
+            if self._is_closing:
+                raise Unavailable("MCP over HTTP", "the gateway is stopping")
             caller = await self._caller_of(scope)
         except GatepostError as error:
             status = 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unavailable) else 403
-            return await _send(send, status, render_error(None, INVALID_REQUEST, str(error)))
+            code = INTERNAL_ERROR if status == 503 else INVALID_REQUEST
+            return await _send(send, status, render_error(None, code, str(error)))
         head = McpHeaders(scope)
+        exchange = _Exchange(receive, send, head, caller, self._find_session(head, caller))
+        twice = head.find_twice()
+        if twice is not None:
+            return await exchange.refuse(400, HEADER_MISMATCH, f"the header {twice} is there twice")
+        if scope["method"] == "POST":
+            return await self._post(exchange)
+        if not head.old:
+            return await exchange.refuse(405, INVALID_REQUEST, "this revision has POST alone", (b"allow", b"POST"))
+        return await self._get_or_delete(exchange, scope["method"])
+
+    # Sessions.
+
+    def _find_session(self, head: McpHeaders, caller: Caller) -> McpHttpSession | None:
         session = self.sessions.get(head.session or "") if head.old else None
-        if session is not None and session.caller != caller:
-            session = None
-        exchange = _Exchange(scope, receive, send, head, caller, session)
-        if head.old and session is None and (head.session is not None or scope["method"] in ("GET", "DELETE")):
-            status, text = (400, "there is no session") if head.session is None else (404, "Session not found")
-            return await exchange.refuse(status, INVALID_REQUEST, text)
-        if scope["method"] != "POST":
-            return await self._forward_to_sdk(exchange)
-        body = await _read(receive, head, self._largest)
+        if session is None or session.caller != caller:
+            return None
+        if session.idle(_now()) > IDLE_S:
+            self._end_session(session)
+            return None
+        return session
+
+    def _end_session(self, session: McpHttpSession) -> None:
+        self.sessions.pop(session.name, None)
+        session.end()
+
+    def _add_session(self, session: McpHttpSession) -> None:
+        if len(self.sessions) % SWEPT == 0 or len(self.sessions) >= MOST_SESSIONS:
+            now = _now()
+            for each in [each for each in self.sessions.values() if each.idle(now) > IDLE_S]:
+                self._end_session(each)
+        if len(self.sessions) >= MOST_SESSIONS:
+            raise JsonRpcFailure(TOO_MANY, f"{MOST_SESSIONS} sessions are open; end one, or try again later")
+        self.sessions[session.name] = session
+
+    async def _get_or_delete(self, exchange: _Exchange, method: str) -> None:
+        session, head = exchange.session, exchange.head
+        if method not in ("GET", "DELETE"):
+            allowed = (b"allow", b"GET, POST, DELETE")
+            return await exchange.refuse(405, INVALID_REQUEST, "Method Not Allowed", allowed)
+        if session is None:
+            return await self._refuse_session(exchange)
+        if method == "DELETE":
+            self.sessions.pop(session.name, None)
+            session.cancel_calls()
+            # A client that ends its session closes its streams itself; to some, an end from both sides is an error.
+            asyncio.get_running_loop().call_later(FAREWELL_S, session.end)
+            return await exchange.answer(200, b"")
+        if not head.accepts_events:
+            return await exchange.refuse(406, INVALID_REQUEST, "a client must accept text/event-stream")
+        missed: list[bytes] = []
+        if head.last_event:
+            stream, missed = session.continue_stream(head.last_event)
+            if not stream.ended and head.version >= CONTINUED_SINCE:
+                missed.append(session.make_first_event(stream))
+        elif (own := session.open_own_stream()) is not None:
+            stream = own
+        else:
+            return await exchange.refuse(409, INVALID_REQUEST, "the stream of this session is open already")
+        await self._write(exchange, stream, missed)
+        return None
+
+    @staticmethod
+    async def _refuse_session(exchange: _Exchange) -> None:
+        if exchange.head.session is not None:
+            return await exchange.refuse(404, INVALID_REQUEST, "Session not found")
+        return await exchange.refuse(400, INVALID_REQUEST, NO_SESSION)
+
+    async def _write(self, exchange: _Exchange, stream: EventStream, first: Iterable[bytes] = ()) -> bool:
+        """Send a stream to its end; its session is in use meanwhile. False: the client has left before."""
+        session, task = exchange.session, asyncio.current_task()
+        assert task is not None
+        self._writing[task] = stream
+        if session is not None:
+            session.serving += 1
+        try:
+            return await exchange.write_events(stream, first)
+        finally:
+            self._writing.pop(task, None)
+            if session is not None:
+                session.serving -= 1
+                session.seen = _now()
+
+    # Messages.
+
+    async def _post(self, exchange: _Exchange) -> None:
+        head = exchange.head
+        if head.old and exchange.session is None and head.session is not None:
+            return await self._refuse_session(exchange)
+        if not head.accepts_json or not head.accepts_events:
+            text = "a client must accept both application/json and text/event-stream"
+            return await exchange.refuse(406, INVALID_REQUEST, text)
+        if not head.sends_json:
+            return await exchange.refuse(415, INVALID_REQUEST, "the content-type must be application/json")
+        body = await _read(exchange.receive, head, self._largest)
         if body is None:
             text = f"a message may have at most {self._largest} bytes"
-            return await exchange.refuse(413, INVALID_REQUEST, text, close=True)
-        return await self._post(exchange, body)
-
-    async def _post(self, exchange: _Exchange, body: bytes) -> None:
+            return await exchange.refuse(413, INVALID_REQUEST, text, (b"connection", b"close"))
         if not has_few_values(body):
             return await exchange.refuse(400, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
             message = parse_or_fail(body)
         except JsonRpcFailure as failure:
             return await exchange.refuse(400, failure.code, failure.message)
-        session = exchange.session
-        if session is not None and message.method == "notifications/cancelled" and _cancel(session, message):
+        if not _is_message(message) or (message.method is None and not head.old):
+            return await exchange.refuse(400, INVALID_REQUEST, NO_MESSAGE)
+        if not head.old:
+            return await self._serve_envelope(exchange, message)
+        if exchange.session is not None:
+            return await self._serve_in_session(exchange, exchange.session, message)
+        if message.method == "initialize" and isinstance(message.id, int | str):
+            return await self._open_session(exchange, message.id, message.params)
+        return await self._refuse_session(exchange)
+
+    async def _open_session(self, exchange: _Exchange, request: RequestId, params: msgspec.Raw) -> None:
+        try:
+            result, forms = self._initialize(params)
+            session = McpHttpSession(exchange.caller, _now(), forms)
+            self._add_session(session)
+        except JsonRpcFailure as failure:
+            status = 503 if failure.code == TOO_MANY else 400
+            return await exchange.answer(status, render_error(request, failure.code, failure.message))
+        exchange.session = session
+        return await exchange.answer(200, render_result(request, result))
+
+    def _initialize(self, params: msgspec.Raw) -> tuple[bytes, str]:
+        """The answer to `initialize`, and the revision if the client can be asked by forms."""
+        given = _parse(_read_initialize, params)
+        version = agree_on(given.protocolVersion)
+        asks = self._elicits and version >= FORMS_SINCE and supports_forms(given.capabilities)
+        return encode(self._info.initialized(version)), version if asks else ""
+
+    async def _serve_in_session(self, exchange: _Exchange, session: McpHttpSession, message: JsonRpcMessage) -> None:
+        session.seen = _now()
+        request = message.id
+        if not isinstance(request, int | str):
+            self._accept_notification(session, message)
             return await exchange.answer(202, b"")
-        request = message.id if session is not None and message.method is not None else None
-        if session is not None and isinstance(request, int | str):
-            if str(request) in session.flying:
-                return await exchange.answer(200, render_error(request, INVALID_REQUEST, render_id_in_use(request)))
-            session.flying.add(str(request))
+        if message.method is None:
+            session.accept_answer(request, message.result)
+            return await exchange.answer(202, b"")
+        if str(request) in session.flying:
+            return await exchange.answer(200, render_error(request, INVALID_REQUEST, render_id_in_use(request)))
+        session.flying.add(str(request))
+        running: RunningCall | None = None
         try:
-            if session is None or session.idle(self._now()) < IDLE_S / 3:  # the SDK must hear of it now and then
-                answered = await self._answer(exchange, message)
-                if answered is not None:
-                    return await exchange.answer(*answered)
-            if not _is_message(message):
-                return await exchange.refuse(400, INVALID_REQUEST, NO_MESSAGE)
-            exchange.receive = _replay_body(body, exchange.receive)
-            return await self._forward_to_sdk(exchange)
-        finally:
-            if session is not None and isinstance(request, int | str):
-                running = session.begun.get(request)
-                if running is None or not running.adopted:  # else the SDK lets it go: a stream can be continued
-                    session.finish_request(request)
-
-    async def _answer(self, exchange: _Exchange, message: JsonRpcMessage) -> tuple[int, bytes] | None:
-        """Status and answer, if the request is plain. None: it is not, or its call, now begun, takes longer."""
-        head, caller, request = exchange.head, exchange.caller, message.id
-        params = await self._plain.read(head, message, caller, exchange.session)
-        if params is None or not isinstance(request, int | str):
-            return None
-        if not isinstance(params, CallParams):
-            return 200, await self._plain.listed(request, caller, not head.old)
-        raw, shows_progress = bytes(params.arguments), "progressToken" in (params.meta or {})
-        raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
-        running = RunningCall(self._dispatch, caller, params.name, raw, call_id, self._make_client(exchange, params))
-        exchange.begun = running
-        if exchange.session is not None:
-            exchange.session.begun[request] = running
-        if not await running.settle(shows_progress):
-            return None
-        if running.answer is None:
-            return 200, render_error(request, CANCELLED, "Request cancelled")
-        if isinstance(running.client, RetryClient) and running.client.wanted is not None:
-            return None  # the SDK writes what it wants
-        status = 400 if running.answer.code == INVALID_PARAMS and not head.old else 200
-        return status, self._plain.answered(request, running.answer, not head.old)
-
-    def _make_client(self, exchange: _Exchange, params: CallParams) -> StreamClient | RetryClient | None:
-        if not self._elicits:
-            return None
-        if exchange.session is not None:
-            return StreamClient(exchange.session.forms) if exchange.session.forms else None
-        return RetryClient() if supports_forms((params.meta or {}).get(CAPABILITIES)) else None
-
-    # The rest is the SDK's.
-
-    async def _forward_to_sdk(self, exchange: _Exchange) -> None:
-        scope, session, begun = exchange.scope, exchange.session, exchange.begun
-        try:
-            official = await self._load()
-        except Unavailable as error:
-            if begun is not None:
-                begun.cancel()
-            return await exchange.refuse(503, INTERNAL_ERROR, str(error))
-        served = session or McpHttpSession(exchange.caller, self._now())
-
-        refused: AsgiMessage | None = None
-
-        async def watch(message: AsgiMessage) -> None:
-            nonlocal refused
-            if message["type"] == "http.response.start":
-                if session is None and message["status"] == 200:
-                    self._add_session(served, message)
-                elif message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] == 200):
-                    self.sessions.pop(served.name, None)
-                if message["status"] >= 400:
-                    refused = message
-                    return None
-            elif refused is not None:
-                start, refused = refused, None
-                return await _send_refusal(exchange.send, start, message, known=session is not None)
-            return await exchange.send(message)
-
-        served.serving += 1
-        task = asyncio.current_task()
-        if task is not None and begun is not None:
-            self._late[task] = begun
-        try:
-            await official.serve(scope, exchange.receive, watch, served, session is not None, begun)
-        finally:
-            if task is not None:
-                self._late.pop(task, None)
-            served.serving -= 1
-            served.seen = self._now()
-            if begun is not None and not begun.adopted:
-                begun.cancel()
-        return None
-
-    def _add_session(self, session: McpHttpSession, message: AsgiMessage) -> None:
-        """The SDK has made a session, if it says so."""
-        session.name = next((value.decode() for name, value in message["headers"] if name == b"mcp-session-id"), "")
-        if not session.name:
-            return
-        if len(self.sessions) % SWEPT == 0:
-            now = self._now()
-            for name in [name for name, each in self.sessions.items() if each.idle(now) > IDLE_S]:
-                del self.sessions[name]
-        self.sessions[session.name] = session
+            if message.method == "tools/call":
+                running, params = self._begin_in_session(session, request, message.params)
+                shows = _shows_progress(params)
+                if not await running.settle(shows):
+                    return await self._stream_in_session(exchange, session, request, running, params)
+                answer = self._render_end(request, running, modern=False)
+            else:
+                answer = render_result(request, await self._ask_in_session(session, exchange.caller, message))
+        except JsonRpcFailure as failure:
+            answer = render_error(request, failure.code, failure.message, failure.data)
+        except BaseException:
+            session.finish_request(request)
+            raise
+        session.finish_request(request)
+        return await exchange.answer(200, answer)
 
     @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
-    async def _load(self) -> "SdkFallback":
-        if self._ending.is_set():
-            raise Unavailable("MCP over HTTP", "the gateway is stopping")
-        if self._official is None:
-            self._official = asyncio.get_running_loop().create_future()
-            self._living = asyncio.create_task(self._run_sdk(self._official))
-        return await asyncio.shield(self._official)
-
-    async def _run_sdk(self, made: "asyncio.Future[SdkFallback]") -> None:
-        try:
-            kind = await asyncio.to_thread(_import_sdk_fallback)
-        except ImportError as error:
-            self._official = None  # the next one tries again
-            made.set_exception(Unavailable("MCP over HTTP", f"the library for it does not load: {error}"))
+    def _accept_notification(session: McpHttpSession, message: JsonRpcMessage) -> None:
+        if message.method != "notifications/cancelled":
             return
-        official = kind(self._name, self._version, self._dispatch, self._largest, self._elicits)
-        async with official.running():
-            made.set_result(official)
-            await self._ending.wait()
+        try:
+            running = session.calls.get(mcp_messages.read_cancelled(message.params).requestId)
+        except (ValueError, RecursionError):
+            return  # a notification is never answered, not even a bad one
+        if running is not None:
+            running.cancel()
+
+    async def _ask_in_session(self, session: McpHttpSession, caller: Caller, message: JsonRpcMessage) -> bytes:
+        if message.method == "tools/list":
+            _parse(mcp_messages.read_params, message.params)
+            return b'{"tools":%b}' % await self._list(caller)
+        if message.method == "ping":
+            return b"{}"
+        if message.method == "initialize":
+            result, session.forms = self._initialize(message.params)
+            return result
+        raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", (message.method or "")[:LONGEST_METHOD])
+
+    async def _serve_envelope(self, exchange: _Exchange, message: JsonRpcMessage) -> None:
+        """A request of the 2026 revision, which stands for itself."""
+        request = message.id
+        try:
+            if not isinstance(request, int | str):
+                check_version(exchange.head.version)
+                return await exchange.answer(202, b"")
+            if message.method == "tools/call":
+                return await self._call_by_envelope(exchange, request, message)
+            if message.method == "subscriptions/listen":
+                return await self._listen(exchange, request, message)
+            check_envelope(exchange.head, message, _parse(mcp_messages.read_params, message.params) or McpParams())
+            if message.method == "tools/list":
+                result = b'{"tools":%b,%b' % (await self._list(exchange.caller), self._list_fields)
+            elif message.method == "server/discover":
+                result = encode(self._info.discovered())
+            else:
+                raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", (message.method or "")[:LONGEST_METHOD])
+        except JsonRpcFailure as failure:
+            known = request if isinstance(request, int | str) else None
+            text = render_error(known, failure.code, failure.message, failure.data)
+            return await exchange.answer(_STATUS.get(failure.code, 200), text)
+        return await exchange.answer(200, render_result(request, result))
+
+    async def _list(self, caller: Caller) -> bytes:
+        try:
+            return await self._dispatch.listed_for(caller)
+        except GatepostError as error:
+            raise JsonRpcFailure(INTERNAL_ERROR, str(error)) from None
+
+    # Calls.
+
+    def _begin_in_session(
+        self, session: McpHttpSession, request: RequestId, raw: msgspec.Raw
+    ) -> tuple[RunningCall, CallParams]:
+        params = _parse(mcp_messages.read_call, raw)
+        running = self._begin(session.caller, params, StreamClient(session.forms) if session.forms else None)
+        session.calls[request] = running
+        return running, params
+
+    def _begin(self, caller: Caller, params: CallParams, client: StreamClient | RetryClient | None) -> RunningCall:
+        raw = bytes(params.arguments)
+        call_id = f"{self._prefix}.{next(self._calls)}"
+        return RunningCall(self._dispatch, caller, params.name, b"{}" if raw == b"null" else raw, call_id, client)
+
+    async def _stream_in_session(
+        self,
+        exchange: _Exchange,
+        session: McpHttpSession,
+        request: RequestId,
+        running: RunningCall,
+        params: CallParams,
+    ) -> None:
+        """The call goes on without its client, who may come back for the rest."""
+        stream = session.open_call_stream(request)
+        first = [session.make_first_event(stream)] if exchange.head.version >= CONTINUED_SINCE else []
+        forms = StreamForms(session, stream, session.forms)
+
+        async def follow() -> None:
+            try:
+                await _follow(running, stream, params, forms)
+                stream.put(self._render_end(request, running, modern=False))
+            finally:
+                running.cancel()
+                session.finish_request(request)
+
+        await self._write_call(exchange, stream, running, follow(), first)
+
+    async def _call_by_envelope(self, exchange: _Exchange, request: RequestId, message: JsonRpcMessage) -> None:
+        params = _parse(_read_call, message.params)
+        check_envelope(exchange.head, message, params)
+        wanted = self._argument_headers.find(params.name, await self._list(exchange.caller))
+        if wanted:
+            check_argument_headers(wanted, _parse(_read_arguments, params.arguments), exchange.head)
+        running = self._begin(exchange.caller, params, self._make_retry_client(params))
+        if await running.settle(_shows_progress(params)):
+            code = running.answer.code if running.answer is not None else 0
+            answer = self._render_end(request, running, modern=True)
+            return await exchange.answer(_STATUS.get(code, 200), answer)
+        stream = EventStream()
+
+        async def follow() -> None:
+            try:
+                await _follow(running, stream, params)
+                stream.put(self._render_end(request, running, modern=True))
+            finally:
+                running.cancel()
+                stream.end()
+
+        return await self._write_call(exchange, stream, running, follow(), is_kept=False)
+
+    async def _write_call(
+        self,
+        exchange: _Exchange,
+        stream: EventStream,
+        running: RunningCall,
+        following: Coroutine[object, None, None],
+        first: Iterable[bytes] = (),
+        is_kept: bool = True,
+    ) -> None:
+        """Send the events of a call. `is_kept`: it goes on when its client has left."""
+        task = asyncio.get_running_loop().create_task(following)
+        self._late[task] = running
+        task.add_done_callback(self._late.pop)
+        if not await self._write(exchange, stream, first) and not is_kept:
+            running.cancel()
+
+    def _make_retry_client(self, params: HttpCallParams) -> RetryClient | None:
+        """A call that is made again has its state, whatever its client declares now: nothing is done twice."""
+        if not self._elicits:
+            return None
+        is_able = supports_forms((params.meta or {}).get(CAPABILITIES))
+        if params.requestState is None:
+            return RetryClient() if is_able else None
+        try:
+            state = parse_state(params.requestState)
+        except Invalid as error:
+            raise JsonRpcFailure(INVALID_PARAMS, str(error)) from None
+        given = (params.inputResponses or {}).get(state.request_id)
+        return RetryClient(state, NO_ANSWER if given is None else read_response(given), is_able)
+
+    def _render_end(self, request: RequestId, running: RunningCall, *, modern: bool) -> bytes:
+        answer = running.answer
+        if answer is None:
+            return render_error(request, CANCELLED, "Request cancelled")
+        if isinstance(running.client, RetryClient) and running.client.wanted is not None:
+            state, form = running.client.wanted
+            asked = {"method": "elicitation/create", "params": render_form(form, names_mode=True)}
+            result = {
+                "resultType": "input_required",
+                "inputRequests": {form.request_id: asked},
+                "requestState": render_state(state),
+                "_meta": self._info.stamp,
+            }
+            return render_result(request, encode(result))
+        if answer.code:
+            return render_error(request, answer.code, answer.text)
+        return render_result(request, mcp_messages.render_answer(answer, self._stamp if modern else msgspec.UNSET))
+
+    # Changes of the tools.
+
+    async def _listen(self, exchange: _Exchange, request: RequestId, message: JsonRpcMessage) -> None:
+        params = _parse(mcp_messages.read_listen, message.params)
+        check_envelope(exchange.head, message, params)
+        if len(self._listening) >= MOST_LISTENING:
+            raise JsonRpcFailure(TOO_MANY, f"{MOST_LISTENING} subscriptions are open; end one, or try again later")
+        is_told = bool(params.notifications.toolsListChanged)
+        accepted = {"toolsListChanged": True} if is_told else {}
+        stream, meta = EventStream(), {SUBSCRIPTION: request}
+        acknowledged = {"notifications": accepted, "_meta": meta}
+        first = render_event(render_notification("notifications/subscriptions/acknowledged", acknowledged))
+        if is_told:
+            self._listening[stream] = exchange.caller, request
+        try:
+            await self._write(exchange, stream, [first])
+        finally:
+            self._listening.pop(stream, None)
 
     def _tools_changed(self, folder: str | None) -> None:
         for session in self.sessions.values():
-            if session.tools_changed is not None and (folder is None or session.caller.folder == folder):
-                session.tools_changed()
-        if self._official is not None and self._official.done():
-            self._official.result().tools_changed(folder)
+            if folder is None or session.caller.folder == folder:
+                session.notify_tools_changed()
+        for stream, (caller, request) in self._listening.items():
+            if (folder is None or caller.folder == folder) and not stream.is_behind:  # one that waits is enough
+                params = {"_meta": {SUBSCRIPTION: request}}
+                stream.put(render_notification("notifications/tools/list_changed", params))
 
 
-def _import_sdk_fallback() -> "type[SdkFallback]":
-    from gatepost.serve.agents.sdk_fallback import SdkFallback
+class _ArgumentHeaders:
+    """Arguments that must also be headers, by tool. Looked for once in each list of tools."""
 
-    return SdkFallback
+    def __init__(self) -> None:
+        self._listed = b""
+        self._found: dict[str, Mapping[tuple[str, ...], tuple[str, str]]] = {}
+
+    def find(self, tool: str, listed: bytes) -> Mapping[tuple[str, ...], tuple[str, str]] | None:
+        if self._listed is not listed:
+            self._listed, self._found = listed, {}
+            for each in msgspec.json.decode(listed) if b'"%b"' % ARGUMENT.encode() in listed else ():
+                self._found[each["name"]] = find_argument_headers(each["inputSchema"])
+        return self._found.get(tool)
+
+
+async def _follow(
+    running: RunningCall, stream: EventStream, params: CallParams, forms: StreamForms | None = None
+) -> None:
+    """Put what a call tells, and what it asks, on its stream until it ends."""
+    token = (params.meta or {}).get("progressToken")
+    try:
+        while True:
+            while running.progress:
+                done, total, text = running.progress.popleft()
+                fields = {"progressToken": token, "progress": done, "total": total, "message": text or None}
+                told = {key: value for key, value in fields.items() if value is not None}
+                if token is not None:
+                    stream.put(render_notification("notifications/progress", told))
+                    await stream.wait_for_room()
+            if running.answer is not None or running.cancelled:
+                return
+            running.news.clear()
+            if forms is not None and isinstance(running.client, StreamClient):
+                forms.set_open(running.client.open)
+            await running.news.wait()
+    finally:
+        if forms is not None:
+            forms.set_open(None)
+
+
+def _shows_progress(params: CallParams) -> bool:
+    return isinstance((params.meta or {}).get("progressToken"), int | str)
+
+
+def _parse(read: Callable[[msgspec.Raw], T], params: msgspec.Raw) -> T:
+    try:
+        return read(params)
+    except (ValueError, RecursionError) as error:
+        raise JsonRpcFailure(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _wait_until_left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes | None:
@@ -302,60 +637,19 @@ async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes | Non
     return b"".join(chunks)
 
 
-def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body for another reader, then whatever comes."""
-    given = False
-
-    async def receive_again() -> AsgiMessage:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again
-
-
-async def _send(send: Send, status: int, body: bytes, session: str | None = None, close: bool = False) -> None:
-    headers = [(b"content-length", b"%d" % len(body))]
+async def _send(send: Send, status: int, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    headers = [(b"content-length", b"%d" % len(body)), *more]
     if body:
         headers.append((b"content-type", b"application/json"))
-    if session is not None:
-        headers.append((b"mcp-session-id", session.encode("latin-1")))
-    if close:
-        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-async def _send_refusal(send: Send, start: AsgiMessage, body: AsgiMessage, known: bool) -> None:
-    """Send a refusal of the SDK, without the id of a session that was not made and without the texts of its models."""
-    headers = [each for each in start["headers"] if known or each[0].lower() != b"mcp-session-id"]
-    said = body.get("body", b"")
-    if _FOREIGN in said:
-        said = render_error(None, INVALID_REQUEST, NO_MESSAGE)
-        headers = [each for each in headers if each[0].lower() != b"content-length"]
-        headers.append((b"content-length", b"%d" % len(said)))
-    await send({**start, "headers": headers})
-    await send({**body, "body": said})
-
-
 def _is_message(message: JsonRpcMessage) -> bool:
-    """Return True if it is one of JSON-RPC's. The SDK takes it from there."""
+    """Return True if it is one of JSON-RPC's."""
     if message.jsonrpc != "2.0":
         return False
     if message.method is not None:
         return message.id is not None and bytes(message.params)[:1] in (b"{", b"n")
     given = message.result if message.error is msgspec.UNSET else message.error
     return isinstance(message.id, int | str) and given is not msgspec.UNSET and bytes(given)[:1] == b"{"
-
-
-def _cancel(session: McpHttpSession, message: JsonRpcMessage) -> bool:
-    """Return True if it is about a call that was just begun here."""
-    try:
-        running = session.begun.get(mcp_messages.read_cancelled(message.params).requestId)
-    except (ValueError, RecursionError):
-        return False
-    if running is not None:
-        running.cancel()
-    return running is not None

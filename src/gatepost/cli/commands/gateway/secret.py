@@ -26,8 +26,7 @@ from gatepost.serve.control.arguments.secrets import (
     UnbindSecretArgs,
 )
 from gatepost.store.engine.place import find_place
-from gatepost.store.rights.secret_rows import Secret, SecretOwner, SecretUse
-from gatepost.store.rooms.bindings import Binding
+from gatepost.store.rights.secret_rows import Binding, Secret, SecretOwner, SecretUse
 
 _STDIN = ("-", "stdin")
 

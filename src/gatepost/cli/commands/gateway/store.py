@@ -34,7 +34,7 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
     together. Each table is read again and compared. Then set store.url, or remove it, and start the gateway. FROM stays
     as it is.
     """
-    from gatepost.store.engine.open_copy import copy_store_rows
+    from gatepost.store.engine.open_store import copy_store_rows
     from gatepost.store.engine.store_copy import CopiedTable
 
     place = home_of(home)

@@ -38,7 +38,7 @@ from gatepost.serve.control.arguments.gateways import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.health.findings import FindingLevel
-from gatepost.store.gateways import gateways, group_moves, group_places, lost_worlds
+from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState
 from gatepost.store.gateways.group_moves import GroupMove, GroupMoveState
@@ -204,7 +204,7 @@ async def _move_without_files(deps: OperationDeps, args: MoveGroupArgs) -> Group
         if find_lost_source(db, args.folder, args.gateway, now) != source or not gateways.hold_gone(db, source):
             raise Invalid("gateway", f"{source} has come back; move {world} with its files")
         _end_open_move(db, world, now)
-        return lost_worlds.move(db, world, source, args.gateway, now)
+        return group_moves.move_without_files(db, world, source, args.gateway, now)
 
     moved = await deps.write(change, source=source, conversations="begin anew")
     deps.events.gateways()

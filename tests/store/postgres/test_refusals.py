@@ -13,7 +13,7 @@ from gatepost.store.port import FAILS_SOON, Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.postgres.server_errors import translate_error
+from gatepost.store.postgres.refusals import translate_error
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.waiting import PATIENCE_S
 

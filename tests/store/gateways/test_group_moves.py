@@ -4,7 +4,7 @@ import pytest
 from tests.store.conftest import Desk
 from tests.store.gateways.test_gateways import begin
 
-from gatepost.store.gateways import gateways, group_places, lost_worlds
+from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.gateways.group_moves import GroupMoveState, find_open, list_open
 from gatepost.store.messages import inbox
@@ -22,7 +22,7 @@ def lost(desk: Desk) -> Desk:
 
 
 def test_it_lies_on_the_target_and_the_move_is_over(lost: Desk) -> None:
-    made = lost_worlds.move(lost.db, "acme", "a", "b", lost.now)
+    made = group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now)
     assert (made.state, made.files, made.ended_at) == (GroupMoveState.DONE, 0, lost.now)
     assert group_places.find_runner(lost.db, "acme/eng") == "b"
     assert find_open(lost.db, "acme") is None and list_open(lost.db, "a") == []
@@ -34,7 +34,7 @@ def test_an_open_turn_has_its_whole_prompt_again_in_a_new_conversation(lost: Des
     lost.break_off(turn, counts_as_failure=False)
     given = [entry.id for entry, _ in inbox.list_for_turn(lost.db, turn.id)]
 
-    lost_worlds.move(lost.db, "acme", "a", "b", lost.now)
+    group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now)
 
     lost.now += SECOND
     claim = lost.claim()
@@ -49,7 +49,7 @@ def test_conversations_begin_anew_and_what_lies_in_the_store_stays(lost: Desk) -
         sessions.set_conversation(lost.db, each.id, "scripted", "c-1", lost.now)
         session_notes.set_summary(lost.db, each.id, "what was said")
 
-    lost_worlds.move(lost.db, "acme", "a", "b", lost.now + 1)
+    group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now + 1)
 
     assert sessions.get_conversation(lost.db, lost.session.id, "scripted") == ""
     assert sessions.get_conversation(lost.db, other.id, "scripted") == "c-1"
@@ -61,14 +61,14 @@ def test_conversations_begin_anew_and_what_lies_in_the_store_stays(lost: Desk) -
 def test_what_waited_is_due_at_once(lost: Desk) -> None:
     row_id = lost.hear()
     group_places.defer_due(lost.db, "acme", lost.now, lost.now + 30 * SECOND)
-    lost_worlds.move(lost.db, "acme", "a", "b", lost.now)
+    group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now)
     assert lost.entry(row_id).next_at == lost.now
 
 
 def test_its_worktrees_are_archived_and_named(lost: Desk) -> None:
     for slug, folder in (("fix", "acme/eng"), ("own", "other")):
         assert worktrees.claim_name(lost.db, "shop", slug, folder, "/src", "", lost.now)
-    made = lost_worlds.move(lost.db, "acme", "a", "b", lost.now)
+    made = group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now)
     assert made.note.endswith("; lost worktrees: shop/fix")
     assert [each.name for each in worktrees.list_all(lost.db)] == ["shop/own"]
 

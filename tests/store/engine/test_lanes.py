@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from gatepost.store.engine import write_queue
-from gatepost.store.engine.write_queue import WriteQueue, WriteUnit
+from gatepost.store.engine import lanes
+from gatepost.store.engine.lanes import WriteQueue, WriteUnit
 from gatepost_testing.waiting import PATIENCE_S
 
 
@@ -26,7 +26,7 @@ def unit(loop: asyncio.AbstractEventLoop, lane: str, *, patient: bool) -> WriteU
 def test_a_patient_unit_waits_for_the_next_one_that_is_not(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_queue, "LINGER_S", PATIENCE_S)
+    monkeypatch.setattr(lanes, "LINGER_S", PATIENCE_S)
     queue = WriteQueue()
     posted, written = unit(loop, "a", patient=True), unit(loop, "b", patient=False)
     queue.put(posted)
@@ -48,7 +48,7 @@ def test_patient_units_alone_are_taken_after_a_moment(loop: asyncio.AbstractEven
 def test_a_queue_that_is_closed_keeps_nobody_waiting(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_queue, "LINGER_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(lanes, "LINGER_S", 10 * PATIENCE_S)
     queue = WriteQueue()
     posted = unit(loop, "a", patient=True)
     queue.put(posted)
@@ -59,7 +59,7 @@ def test_a_queue_that_is_closed_keeps_nobody_waiting(
 
 
 def test_what_is_put_back_presses_as_before(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_queue, "LINGER_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(lanes, "LINGER_S", 10 * PATIENCE_S)
     queue = WriteQueue()
     written = [unit(loop, lane, patient=False) for lane in "ab"]
     for each in written:

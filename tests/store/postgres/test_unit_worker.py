@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any, cast
 
-from gatepost.store.engine.write_queue import WriteUnit
-from gatepost.store.postgres.lane_queue import LaneQueue
+from gatepost.store.engine.lanes import WriteUnit
+from gatepost.store.postgres.unit_worker import LaneQueue
 
 
 def unit(name: str, lane: str = "") -> WriteUnit:

@@ -1,4 +1,6 @@
-"""Units that wait for the writer, in lanes: order is kept within a lane, and lanes take turns, one unit each.
+"""Lanes of units that wait for the writer, and of reads.
+
+Order is kept within a lane of the writer, and lanes take turns, one unit each.
 
 Units that nobody waits for are patient: alone they wait a moment, so that the next commit takes them along. A lane is
 whatever must not hold up others: a session's id, or a room. Units without a lane share one. `put` is for any
@@ -10,11 +12,14 @@ import queue
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
 from gatepost.core import log
+
+T = TypeVar("T")
 
 LINGER_S = 0.005  # for which a unit that nobody waits for lets the writer rest
 
@@ -137,3 +142,25 @@ def _set_futures(units: list[WriteUnit]) -> None:
             unit.future.set_exception(unit.error)
         else:
             unit.future.set_result(unit.answer)
+
+
+class ReadLanes:
+    """Reads of one lane run one after the other: who asks for much at once delays only themselves."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def run(self, lane: str, start: Callable[[], "asyncio.Future[T]"]) -> T:
+        """Start a read when its lane is free, and wait for it. Without a lane it starts at once."""
+        if not lane:
+            return await start()
+        lock = self._locks.setdefault(lane, asyncio.Lock())
+        await lock.acquire()
+        try:
+            found = start()
+        except BaseException:
+            lock.release()
+            raise
+        # The place belongs to the read: who is cancelled does not get another while it goes on.
+        found.add_done_callback(lambda _: lock.release())
+        return await asyncio.shield(found)
