@@ -42,11 +42,11 @@ from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState
 from gatepost.store.gateways.group_moves import GroupMove, GroupMoveState
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC, Switch
 from gatepost.store.sessions import groups, worktrees
-from gatepost.store.sessions.shared_folders import GroupPlace
 
 MOST_SESSIONS = 200  # that are named
 MOST_WORLDS = 10  # that are named
