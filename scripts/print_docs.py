@@ -19,7 +19,7 @@ from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
 from gatepost.channels.slack.render import render_slash_commands
-from gatepost.cli.commands.gateway.settings import render_markdown
+from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
 from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_native_commands, list_specs
