@@ -53,10 +53,10 @@ from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Dispatch
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
-from gatepost.store.sessions.shared_folders import GroupPlace
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 

@@ -24,9 +24,9 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
-from gatepost.store.engine.backup import save_open_store
 from gatepost.store.engine.damage_check import DISK_FULL, READ_ONLY, WAY_BACK, check_tables
 from gatepost.store.engine.place import OLD_LOG, PUT_BACK, SAVED
+from gatepost.store.engine.sqlite_copy import save_open_store
 from gatepost.store.gateways import incarnations
 from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason, StorePresence
 from gatepost.store.gateways.machine_memory import (

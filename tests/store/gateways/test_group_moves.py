@@ -8,7 +8,7 @@ from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.gateways.group_moves import GroupMoveState, find_open, list_open
 from gatepost.store.messages import inbox
-from gatepost.store.sessions import groups, session_notes, sessions, turns, worktrees
+from gatepost.store.sessions import groups, sessions, turns, worktrees
 from gatepost.store.sessions.sessions import SessionMode
 
 SECOND = 1_000_000
@@ -47,13 +47,13 @@ def test_conversations_begin_anew_and_what_lies_in_the_store_stays(lost: Desk) -
     other = sessions.find_or_add(lost.db, SessionMode.SHARED, "other", "fake", "fake:room/2", "", lost.now)
     for each in (lost.session, other):
         sessions.set_conversation(lost.db, each.id, "scripted", "c-1", lost.now)
-        session_notes.set_summary(lost.db, each.id, "what was said")
+        sessions.set_summary(lost.db, each.id, "what was said")
 
     group_moves.move_without_files(lost.db, "acme", "a", "b", lost.now + 1)
 
     assert sessions.get_conversation(lost.db, lost.session.id, "scripted") == ""
     assert sessions.get_conversation(lost.db, other.id, "scripted") == "c-1"
-    assert session_notes.get(lost.db, lost.session.id).summary == "what was said"
+    assert sessions.get_notes(lost.db, lost.session.id).summary == "what was said"
     found = [sessions.get(lost.db, each.id) for each in (lost.session, other)]
     assert [each.reset_at for each in found if each is not None] == [lost.now + 1, None]
 

@@ -14,11 +14,10 @@ from gatepost.core.process import home_lock
 from gatepost.flow.channel_health import ChannelReport, render_trouble
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.daemon_status import DaemonStatus, ask_daemon_status
-from gatepost.store.engine import database_lives
 from gatepost.store.engine.damage_check import READ_ONLY
 from gatepost.store.engine.place import check_place, find_place
 from gatepost.store.engine.readonly import read_snapshot
-from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways import database_lives, gateways, group_places
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.money import ledger
 from gatepost.store.money.ledger import LedgerStatus

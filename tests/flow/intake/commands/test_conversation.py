@@ -37,7 +37,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import routes
-from gatepost.store.sessions import groups, session_notes, sessions, turn_claims, turns
+from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
@@ -57,12 +57,12 @@ async def conversation(desk: CommandDesk) -> str:
 async def test_new_starts_a_new_conversation_and_erases_nothing(desk: CommandDesk) -> None:
     await desk.say("hello")
     session = await remember(desk)
-    await desk.do(lambda db: session_notes.set_summary(db, session, "what was"))
+    await desk.do(lambda db: sessions.set_summary(db, session, "what was"))
     await desk.do(lambda db: inbox.cancel_waiting(db, session, "over", NOON))
 
     assert await desk.ask("/new") == BEGUN
     assert await conversation(desk) == ""
-    assert (await desk.store.read(session_notes.get, session)).summary == ""
+    assert (await desk.store.read(sessions.get_notes, session)).summary == ""
     assert (await desk.session()).id == session
     assert desk.ended == [session]
     assert len(await desk.store.read(messages.list_in_room, "fake", ROOM, 0, 10)) == 3
@@ -292,7 +292,7 @@ async def test_the_next_conversation_begins_with_the_summary(desk: CommandDesk) 
 
     assert await finish(desk, session, "We planted a plum.") == ["We planted a plum.", compaction.SHORTENED]
     assert await desk.store.read(sessions.get_conversation, session, "scripted") == ""
-    assert (await desk.store.read(session_notes.get, session)).summary == "We planted a plum."
+    assert (await desk.store.read(sessions.get_notes, session)).summary == "We planted a plum."
 
 
 async def test_without_a_summary_the_conversation_stays(desk: CommandDesk) -> None:
@@ -307,7 +307,7 @@ async def test_a_summary_is_bounded(desk: CommandDesk) -> None:
     session = await talked(desk)
     await desk.say("/compact", ADMIN)
     await finish(desk, session, "x" * 100_000)
-    assert len((await desk.store.read(session_notes.get, session)).summary) == compaction.LONGEST_SUMMARY
+    assert len((await desk.store.read(sessions.get_notes, session)).summary) == compaction.LONGEST_SUMMARY
 
 
 async def test_a_provider_that_did_it_keeps_its_conversation(desk: CommandDesk) -> None:

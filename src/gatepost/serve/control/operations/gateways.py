@@ -36,10 +36,10 @@ from gatepost.serve.health.findings import FindingLevel
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC, Switch
-from gatepost.store.sessions.shared_folders import GroupPlace
 
 MOST_SESSIONS = 200  # that are named
 MOST_WORLDS = 10  # that are named

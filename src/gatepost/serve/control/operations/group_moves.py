@@ -11,9 +11,9 @@ from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.group_moves import GroupMove, GroupMoveState
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.sessions import groups, worktrees
-from gatepost.store.sessions.shared_folders import GroupPlace
 
 LOOK_S = 0.2
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
