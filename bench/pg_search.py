@@ -22,10 +22,10 @@ from gatepost.store.engine.sqlite_db import connect
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Store
 from gatepost.store.postgres.connection import open_connection
+from gatepost.store.postgres.full_text import make_vector
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.postgres.words import make_vector
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from measure import Figure, at_most

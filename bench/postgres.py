@@ -21,9 +21,9 @@ from gatepost.store.engine.full_text import IndexedText
 from gatepost.store.port import Db, Store
 from gatepost.store.postgres import postgres_db
 from gatepost.store.postgres.connection import open_connection
+from gatepost.store.postgres.full_text import make_vector
 from gatepost.store.postgres.notices import Notice, NoticeExchange
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.words import make_vector
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost_testing.gateway import running_gateway

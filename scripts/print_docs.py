@@ -19,7 +19,7 @@ from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
 from gatepost.channels.slack.render import render_slash_commands
-from gatepost.cli.commands.gateway.settings import render_markdown
+from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
 from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_native_commands, list_specs
@@ -32,7 +32,7 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_inputs
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
-from gatepost.store.postgres.printed_schema import render_postgres_schema
+from gatepost.store.postgres.dialect import render_postgres_schema
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
 from gatepost_testing import platform_rules as rules_package
 from gatepost_testing.platform_rules.rule import PlatformRule

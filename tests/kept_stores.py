@@ -5,7 +5,7 @@ import time
 
 import psycopg
 
-from gatepost.store.engine.read_lanes import ReadLanes
+from gatepost.store.engine.lanes import ReadLanes
 from gatepost.store.postgres.connection import is_usable, open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore

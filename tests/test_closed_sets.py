@@ -63,7 +63,7 @@ def trees() -> Iterable[tuple[str, ast.Module]]:
 
 # A field that may be a plain string, and why.
 OPEN_FIELDS = {
-    "cli/commands/gateway/status.py SandboxStatus.kind": "plug-ins: whoever adds a sandbox adds a kind",
+    "cli/commands/status.py SandboxStatus.kind": "plug-ins: whoever adds a sandbox adds a kind",
     **dict.fromkeys(
         (
             "inside/coding_agent.py CodingAgentOptions.mode",
@@ -125,7 +125,7 @@ OPEN_FIELDS = {
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first",
     "serve/control/arguments/access.py RoleMemberFields.role": "whoever grants names roles",
-    "cli/commands/rooms/chat.py SentChat.state": "an inbox row's, or `accepted` before there is one",
+    "cli/commands/chat.py SentChat.state": "an inbox row's, or `accepted` before there is one",
     "serve/control/chat_outcome.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
     "store/money/ledger.py LedgerLine.state": "of either table",

@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
-from gatepost.store.postgres.printed_schema import render_postgres_schema
+from gatepost.store.postgres.dialect import render_postgres_schema
 from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schema.sql"

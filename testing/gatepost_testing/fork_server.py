@@ -151,14 +151,14 @@ def _import_everything() -> None:
     from gatepost import declarations
     from gatepost.cli import commands
     from gatepost.core import log
-    from gatepost.core.registry import load_areas, load_package
+    from gatepost.core.registry import load_package
     from gatepost.store import postgres
 
     declarations.load_package()
     if importlib.util.find_spec("psycopg") is not None:  # an extra
         load_package(postgres.__name__)
     log.load_structlog()
-    load_areas(commands.__name__)
+    load_package(commands.__name__)
 
 
 class _ForkServerLoop:

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import psycopg
 from psycopg import errors
 
-from gatepost.store.engine.write_queue import WriteUnit
+from gatepost.store.engine.lanes import WriteUnit
 from gatepost.store.postgres import postgres_store
 from gatepost.store.postgres.advisory_locks import LockName, make_number
 from gatepost.store.postgres.postgres_db import PostgresDb

@@ -12,7 +12,7 @@ import httpx2
 import msgspec
 import pytest
 
-from gatepost.cli.commands.rooms.chat import SentChat, render, render_failure, send_message
+from gatepost.cli.commands.chat import SentChat, render, render_failure, send_message
 from gatepost.cli.conversation import (
     ChatTarget,
     StreamedCursor,

@@ -18,10 +18,10 @@ from tests.cli.conftest import Ran
 from gatepost import declarations
 from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
-from gatepost.cli.commands.gateway.settings import RESTART, list_differences
-from gatepost.cli.commands.gateway.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
-from gatepost.cli.commands.records.logs import readable
-from gatepost.cli.commands.records.trace import offset, render_trace
+from gatepost.cli.commands.ledger import render_offset, render_trace
+from gatepost.cli.commands.logs import readable
+from gatepost.cli.commands.settings import RESTART, list_differences
+from gatepost.cli.commands.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
@@ -284,7 +284,12 @@ def test_no_text_of_others_reaches_the_terminal_raw(run: Run, db: Db, home: Home
 
 
 def test_offsets_are_as_fine_as_it_matters() -> None:
-    assert [offset(each) for each in (0, 430, 143_200, 12_000_000)] == ["+0.0 ms", "+0.4 ms", "+143 ms", "+12.0 s"]
+    assert [render_offset(each) for each in (0, 430, 143_200, 12_000_000)] == [
+        "+0.0 ms",
+        "+0.4 ms",
+        "+143 ms",
+        "+12.0 s",
+    ]
 
 
 def test_groups_and_routes_are_kept_with_the_gateway_down(run: Run, home: Home) -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.cli.conftest import Ran
 
 from gatepost import __version__
-from gatepost.cli import program
+from gatepost.cli import commands, program
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.registry import load_package
 
 Run = Callable[..., Ran]
 
@@ -34,6 +35,17 @@ def test_help_lists_every_command_with_a_line_and_imports_none(run: Run) -> None
     for name in ("up", "down", "status", "doctor", "logs", "ledger", "trace", "route", "group", "settings", "audit"):
         assert f"\n  {name} " in told.out
     assert {each for each in set(sys.modules) - before if each.startswith("gatepost.cli.commands.")} == set()
+
+
+def test_the_table_of_commands_names_each_in_the_file_of_its_subject() -> None:
+    found = {
+        name.removesuffix("_command"): module.__name__.rpartition(".")[2]
+        for module in load_package(commands.__name__)
+        for name, each in vars(module).items()
+        if isinstance(each, click.Command) and name.endswith("_command")
+    }
+
+    assert found == {name: entry.subject for name, entry in commands.COMMANDS.items()}
 
 
 def test_every_command_has_a_help_page_that_fits(run: Run) -> None:

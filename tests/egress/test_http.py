@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.egress.secret_bindings import parse_binding_header
 from gatepost.store.port import Db
-from gatepost.store.rooms import bindings
+from gatepost.store.rights import secret_rows
 
 from .conftest import read_answer
 
@@ -20,7 +20,7 @@ async def ask(way: Any, reply: bytes, extra: str = "") -> bytes:
     name, template = parse_binding_header("Authorization: Bearer {}")
 
     def put(db: Db) -> None:
-        bindings.put(db, None, "TOKEN", ("http", "localhost", port), name, template, "operator", 1)
+        secret_rows.put_binding(db, None, "TOKEN", ("http", "localhost", port), name, template, "operator", 1)
 
     await way.store.write(put)
     await way.allow("localhost", port)

@@ -15,7 +15,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress.secret_bindings import parse_binding_header, parse_binding_host
 from gatepost.store.port import Db
-from gatepost.store.rooms import bindings
+from gatepost.store.rights import secret_rows
 
 SECRET = "ghp_the-token-0123456789"
 
@@ -24,7 +24,7 @@ async def bind(way: Any, place: tuple[str, str, int], *, folder: str | None = No
     name, template = parse_binding_header(header or "Authorization: Bearer {}")
 
     def put(db: Db) -> None:
-        bindings.put(db, folder, "TOKEN", place, name, template, "operator", 1)
+        secret_rows.put_binding(db, folder, "TOKEN", place, name, template, "operator", 1)
 
     await way.store.write(put)
     way.keys.keys["TOKEN"] = SECRET

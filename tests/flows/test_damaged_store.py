@@ -17,11 +17,11 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.host import host_shortage
 from gatepost.flow.upkeep import store_watch
-from gatepost.store.engine.backup import copy_store
 from gatepost.store.engine.damage_check import check_tables
 from gatepost.store.engine.open_store import prepare_store
 from gatepost.store.engine.place import find_place
 from gatepost.store.engine.readonly import get_version, read_store
+from gatepost.store.engine.sqlite_copy import copy_store
 from gatepost.store.money import ledger
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole

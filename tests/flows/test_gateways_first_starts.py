@@ -14,7 +14,7 @@ from gatepost.flow.gateways.duties import channel_duty
 from gatepost.flow.gateways.group_place import MARK
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.store.engine.open_copy import copy_store_rows
+from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.gateways import group_places
 from gatepost_testing.channel import FakeChannel

@@ -14,7 +14,7 @@ from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.http_apps import make_operation_deps, serve_gateways
 from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.operations.gateways import find_lost_source
+from gatepost.serve.control.operations.group_moves import find_lost_source
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.people import newcomers

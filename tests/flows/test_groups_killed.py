@@ -25,7 +25,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import load_declared
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.control.operations.area_rooms import groups
+from gatepost.serve.control.operations import groups
 from gatepost.store.engine.sqlite_store import SqliteStore
 
 home, left = Home(Path(sys.argv[1])), -1

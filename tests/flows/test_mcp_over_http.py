@@ -102,7 +102,7 @@ def test_through_the_bridge_with_the_token(daemon: DaemonProcess, path: str, too
     with by_tcp(daemon) as client:
         url = f"{client.base_url}".rstrip("/") + path
     words = bridge.command(url, str(daemon.home / "control.token"))
-    command = [each.replace("sys.exit", f"bridge.relay.PATIENCE_S = {PATIENCE_S}; sys.exit") for each in words]
+    command = [each.replace("sys.exit", f"bridge.PATIENCE_S = {PATIENCE_S}; sys.exit") for each in words]
     lines = [make_request("initialize", INITIALIZE, 0), make_request("tools/call", make_call_params(tool), 1)]
     given = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE_S, check=True)

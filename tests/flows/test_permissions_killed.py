@@ -41,7 +41,7 @@ BEFORE_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.store.rights.requests:record_answer", "after"),
     FaultPoint("gatepost.flow.intake.intake:Intake._follow", "before", match="/approve"),
     FaultPoint(SEND, "before"),
-    FaultPoint("gatepost.store.sessions.provider_answers:claim_answer", "after"),
+    FaultPoint("gatepost.store.sessions.sleeping_turns:claim_answer", "after"),
 ]
 AFTER_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.answer", "before"),

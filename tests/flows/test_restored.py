@@ -19,12 +19,11 @@ from gatepost.flow.requests.decide import decide, follow_decision
 from gatepost.flow.upkeep.store_life import MARKER
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.store_checks import check_incarnation
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.backup import copy_store
-from gatepost.store.engine.database_lives import DatabaseLife
 from gatepost.store.engine.place import StorePlace
+from gatepost.store.engine.sqlite_copy import copy_store
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.store.gateways import incarnations
+from gatepost.store.gateways import database_lives, incarnations
+from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store.engine.open_copy import copy_store_rows
+from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.engine.sqlite_db import connect
 from gatepost.store.engine.store_copy import CopiedTable

@@ -14,7 +14,7 @@ from gatepost.flow.sessions import forking
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sessions import forks, session_notes, sessions, turns
+from gatepost.store.sessions import forks, sessions, turns
 from gatepost.store.sessions.forks import Fork, ForkMethod
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost_testing.gate_agent import ROOM, GateAgent
@@ -89,9 +89,9 @@ async def test_a_fork_is_a_session_of_the_same_room_with_a_copy_of_the_conversat
 async def test_what_people_set_for_the_conversation_holds_in_its_fork(tmp_path: Path, store: SqliteStore) -> None:
     agent = await an_agent(tmp_path, store)
     await store.write(sessions.set_model, agent.session.id, "small-one")
-    await store.write(session_notes.set_pinned, agent.session.id, "be brief", "fake:user/1")
+    await store.write(sessions.set_pinned_note, agent.session.id, "be brief", "fake:user/1")
     child_id = told(await agent.call("fork_topic", child="side"))["session_id"]
-    child, notes = await store.read(sessions.get, child_id), await store.read(session_notes.get, child_id)
+    child, notes = await store.read(sessions.get, child_id), await store.read(sessions.get_notes, child_id)
 
     assert child is not None and child.model == "small-one"
     assert (notes.pinned, notes.pinned_by) == ("be brief", "fake:user/1")
@@ -103,7 +103,7 @@ async def test_without_files_the_fork_gets_the_transcript_and_the_answer_says_so
     agent = await an_agent(tmp_path, store, files=False)
     await agent.call("reply", text="hello yourself")
     found = told(await agent.call("fork_topic", child="side"))
-    notes = await store.read(session_notes.get, found["session_id"])
+    notes = await store.read(sessions.get_notes, found["session_id"])
 
     assert found["how"] == ForkMethod.TRANSCRIPT
     assert await store.read(sessions.get_conversation, found["session_id"], "scripted") == ""
@@ -118,7 +118,7 @@ async def test_what_was_said_before_a_fresh_start_is_not_in_the_transcript(tmp_p
     await store.write(sessions.remove_conversations, agent.session.id, 1)
     found = told(await agent.call("fork_topic", child="side"))
 
-    assert (await store.read(session_notes.get, found["session_id"])).lines == []
+    assert (await store.read(sessions.get_notes, found["session_id"])).lines == []
 
 
 async def test_arizuko_27_forking_onto_a_topic_that_exists_is_refused_unless_forced(

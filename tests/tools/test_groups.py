@@ -16,7 +16,7 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
-from gatepost.store.rooms import routes, watchers
+from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions
 from gatepost_testing.gate_agent import GateAgent
@@ -186,9 +186,9 @@ async def test_a_group_watches_below_itself_and_stops(tmp_path: Path, store: Sql
     agent = await world(tmp_path, store, "acme", "acme/eng", "other")
     for _ in range(2):
         assert told(await agent.call("observe_group", source="acme/eng"))["source"] == "acme/eng"
-    assert await store.read(watchers.list_observers, "acme/eng") == ["acme"]
+    assert await store.read(groups.list_observers, "acme/eng") == ["acme"]
     assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
-    assert await store.read(watchers.list_observers, "acme/eng") == []
+    assert await store.read(groups.list_observers, "acme/eng") == []
 
 
 @pytest.mark.parametrize("source", ["other", "acme", "acme/ghost", "root"])
@@ -197,7 +197,7 @@ async def test_another_world_oneself_and_a_ghost_are_not_watched(
 ) -> None:
     agent = await world(tmp_path, store, "acme", "other", "root")
     assert (await agent.call("observe_group", source=source)).failed
-    assert await store.read(watchers.list_observers, source) == []
+    assert await store.read(groups.list_observers, source) == []
 
 
 async def test_an_agent_watches_a_sibling_that_is_open_and_nobody_else_beside_or_above_it(
@@ -210,7 +210,7 @@ async def test_an_agent_watches_a_sibling_that_is_open_and_nobody_else_beside_or
     for source, why in (("acme/sealed", "it is not open"), ("acme", "it is above you")):
         answer = await agent.call("observe_group", source=source)
         assert answer.failed and why in answer.text
-        assert await store.read(watchers.list_observers, source) == []
+        assert await store.read(groups.list_observers, source) == []
     assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
 
 

@@ -13,7 +13,6 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclRow
-from gatepost.store.rooms import watchers
 from gatepost.store.sessions import groups
 from gatepost_testing.gate_agent import GateAgent
 
@@ -41,7 +40,7 @@ async def test_nanoclaw_45_and_arizuko_d2_and_d13_an_agent_lists_and_changes_its
     ):
         answer = await agent.call(tool, **given)
         assert answer.text.startswith((f"{folder} may not {tool} on other", f"Unknown tool: {tool}"))
-    assert await store.read(watchers.list_observers, "other") == []
+    assert await store.read(groups.list_observers, "other") == []
     assert await store.read(groups.get, "other/mine") is None
 
 

@@ -24,9 +24,9 @@ from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.process import home_lock
-from gatepost.store.engine.backup import copy_store
 from gatepost.store.engine.place import SAVED, find_place
 from gatepost.store.engine.readonly import find_damage, read_snapshot
+from gatepost.store.engine.sqlite_copy import copy_store
 from gatepost.store.gateways.machine_memory import HOME_MEMORY, MemoryFile, is_in_place
 
 TREES = ("groups", "sessions", "worktrees", "media", "plugins")

@@ -1,5 +1,5 @@
 """`gatepost channel emulate KIND`: a platform on this machine, with a web page to write on, to try a channel without an
-account. The command stands in the group of `commands/rooms/channel.py`.
+account. The command stands in the group of `commands/channels.py`.
 
 The emulators are in `gatepost_testing`, a distribution of its own: they are found by name, as plug-ins are.
 """

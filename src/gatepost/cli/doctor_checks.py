@@ -44,11 +44,11 @@ from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.store.engine.place import check_place, get_place
 from gatepost.store.engine.readonly import (
     find_damage,
+    get_clock,
     get_newest_version,
     get_version,
     read_snapshot,
 )
-from gatepost.store.engine.store_clock import get_clock
 from gatepost.store.gateways.gateway_identity import make_identity
 from gatepost.store.money import ledger
 from gatepost.store.port import Db

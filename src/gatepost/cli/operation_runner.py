@@ -61,7 +61,7 @@ def read_operation(home: Home, declared: type[OperationArgs[Any]], given: dict[s
     """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
     from gatepost.serve.control.answers import to_json
     from gatepost.serve.control.contract import OPERATIONS
-    from gatepost.store.engine.store_clock import get_clock
+    from gatepost.store.engine.readonly import get_clock
 
     importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))
     found = OPERATIONS[declared.info.name]
@@ -118,7 +118,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     from gatepost.flow.groups.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store.engine.open_store import open_store
-    from gatepost.store.engine.store_clock import get_clock
+    from gatepost.store.engine.readonly import get_clock
     from gatepost.store.gateways import group_places
     from gatepost.store.gateways.gateway_identity import find_mark, get_gateway_name
 

@@ -15,7 +15,7 @@ from gatepost.core.home import Home
 from gatepost.flow.people.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.messages import messages
-from gatepost.store.people import person_audit, person_removal, person_rows
+from gatepost.store.people import person_removal, person_rows
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests
 
@@ -97,7 +97,7 @@ async def _list_requests(db: Db, snapshot: _Snapshot, found: PersonTraces) -> As
 async def _list_audit(db: Db, found: PersonTraces) -> AsyncIterator[Any]:
     newest, after, more, words = audit.get_newest(db), 0, True, found.words
     while more:
-        portion = person_audit.find_rows(db, found.scope, words, after, newest, ROWS)
+        portion = person_rows.find_audit_rows(db, found.scope, words, after, newest, ROWS)
         after, more = portion.after, portion.more
         for seq in sorted({*portion.own, *portion.others}):
             yield audit.get(db, seq)

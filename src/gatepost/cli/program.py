@@ -1,15 +1,13 @@
-"""The command group: commands are the files in the areas of `commands/`. A file is imported when its command is used.
+"""The command group: commands are those of the table in `commands/`. A file is imported when its command is used.
 
 The user gets an answer, or one line that says what is wrong and what to do; never a traceback.
 """
 
-import ast
 import copy
 import gc
 import importlib
 import os
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,11 +15,11 @@ import click
 
 from gatepost import __version__
 from gatepost.cli import commands
+from gatepost.cli.commands import COMMANDS
 from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.registry import list_area_modules
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
@@ -31,18 +29,19 @@ OTHER_NAMES = {"approvals": "permit"}  # which help does not list
 
 
 class CommandFolderGroup(click.Group):
-    """A group whose commands are files."""
+    """A group whose commands are in files."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(name.replace("_", "-") for name in list_area_modules(commands.__name__))
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
-        if cmd_name not in self.list_commands(ctx):
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
             return None
-        module = importlib.import_module(list_area_modules(commands.__name__)[cmd_name.replace("-", "_")])
+        module = importlib.import_module(f"{commands.__name__}.{entry.subject}")
         gc.enable()
-        command: click.Command = module.command
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         _add_home_option(command)
         return command
 
@@ -56,20 +55,8 @@ class CommandFolderGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, _first_line(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
-def _first_line(name: str) -> str:
-    """A command's help line, read without importing what the command needs."""
-    area, _, module = list_area_modules(commands.__name__)[name.replace("-", "_")].rpartition(".")
-    path = Path(commands.__path__[0], area.rpartition(".")[2], f"{module}.py")
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    line = doc.partition("\n")[0]
-    _, colon, rest = line.partition(": ")
-    sentence = rest if colon and line.startswith("`gatepost") else line
-    return sentence[:1].upper() + sentence[1:]
+            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
 
 
 def _add_home_option(command: click.Command) -> None:

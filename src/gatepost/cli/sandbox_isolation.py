@@ -11,7 +11,7 @@ from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
 from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
-from gatepost.serve.control.arguments.sandboxes import IsolationArgs
+from gatepost.serve.control.arguments.connect import IsolationArgs
 from gatepost.store.sessions.groups import Group
 
 ASK_S = 15.0  # a trial start of a sandbox may take ten

@@ -37,9 +37,8 @@ from gatepost.egress.secret_bindings import SecretHeader
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.messages.text import clean
 from gatepost.store.port import Db, Store
-from gatepost.store.rights import audit, egress
+from gatepost.store.rights import audit, egress, secret_rows
 from gatepost.store.rights.egress import EgressOutcome
-from gatepost.store.rooms import bindings
 from gatepost.store.sessions import groups
 from gatepost.tools.call import Caller, HostAsker
 
@@ -269,7 +268,7 @@ class EgressSocket:
 
     async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
         """Return what goes into a request to this host, read anew for every one."""
-        found = await self._deps.store.read(bindings.list_for_host, scheme, target.host, target.port)
+        found = await self._deps.store.read(secret_rows.list_bindings_for_host, scheme, target.host, target.port)
         spender, purpose = self._spender(), f"{scheme}://{target}"
         return [
             secret_bindings.make_secret_header(each, await self._deps.keys.get(each.name, spender, purpose))

@@ -12,7 +12,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.egress import rules
 from gatepost.egress.http import HttpRefusal
-from gatepost.store.rooms.bindings import Binding
+from gatepost.store.rights.secret_rows import Binding
 
 MARK = "{}"
 PORTS = {"https": 443, "http": 80}

@@ -22,7 +22,7 @@ from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Dispatch
-from gatepost.store.sessions.shared_folders import GroupPlace
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 

@@ -15,7 +15,7 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetDenial
 from gatepost.store.port import Db, Store
 from gatepost.store.rights.secrets import SecretReader, is_channel_secret
-from gatepost.store.sessions import prompt_sizes, sessions, turns
+from gatepost.store.sessions import sessions, turns
 
 RoomAddress = tuple[str, str]
 
@@ -72,10 +72,10 @@ class StoreBudget:
         self._ring(room)
 
     async def find_counted(self, beginnings: Sequence[str]) -> Mapping[str, int]:
-        return await self._store.read(prompt_sizes.find, beginnings)
+        return await self._store.read(reservations.find_prompt_sizes, beginnings)
 
     async def keep_counted(self, beginnings: Sequence[str], tokens: int) -> None:
-        await self._store.write(prompt_sizes.keep, beginnings, tokens, self._clock.now(), durable=False)
+        await self._store.write(reservations.keep_prompt_sizes, beginnings, tokens, self._clock.now(), durable=False)
 
     def _add_notices(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
         """One honest message each, where the turn is, else where the session is."""

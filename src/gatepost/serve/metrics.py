@@ -13,7 +13,7 @@ from gatepost.access.budgets import MICRO
 from gatepost.core.clock import SECOND, Clock
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.telemetry.trace_export import ExportCounts
-from gatepost.store.money.measurements import StoreMeasurements, measure
+from gatepost.store.money.ledger import StoreMeasurements, measure
 from gatepost.store.port import Store
 
 if TYPE_CHECKING:

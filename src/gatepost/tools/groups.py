@@ -24,7 +24,7 @@ from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store.port import Db
 from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
-from gatepost.store.rooms import rooms, routes, watchers
+from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups, sessions
@@ -341,7 +341,7 @@ async def observe_group(
             raise Refused(own, call.tool, source, "it is not below you, and it is not open")
         if own.startswith(f"{source}/"):  # what people tell that one is not for the groups that it made
             raise Refused(own, call.tool, source, "it is above you")
-        watchers.add(db, own, source, f"agent:{own}", call.now)
+        groups.add_watcher(db, own, source, f"agent:{own}", call.now)
 
     await call.write(watch)
     return GroupObservation(ok=True, observer=own, source=source)
@@ -359,5 +359,5 @@ async def unobserve_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
 ) -> GroupObservation:
     """Stop watching a group. To start use observe_group."""
-    await call.write(watchers.remove, call.caller.folder, source)
+    await call.write(groups.remove_watcher, call.caller.folder, source)
     return GroupObservation(ok=True, observer=call.caller.folder, source=source)

@@ -24,7 +24,7 @@ from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.store.rooms import direct_rooms, rooms, watchers
+from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
@@ -597,7 +597,7 @@ async def watching(world: World, observer: str, source: str) -> str:
     def set_up(db: Db) -> str:
         for folder in (observer, source):
             groups.add(db, folder, folder, "scripted", NOON)
-        watchers.add(db, observer, source, "test", NOON)
+        groups.add_watcher(db, observer, source, "test", NOON)
         return sessions.find_or_add(db, SessionMode.PER_THREAD, observer, "tg", "tg:group/99", "", NOON).id
 
     session_id = await world.store.write(set_up)

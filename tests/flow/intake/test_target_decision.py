@@ -16,9 +16,8 @@ from gatepost.flow.intake.target_decision import (
     parse_address,
 )
 from gatepost.messages import address
-from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.engagements import Engagement, StickyChoice
 from gatepost.store.rooms.routes import Route
-from gatepost.store.rooms.sticky_choices import StickyChoice
 
 NOON = 1_800_000_000_000_000
 PLACE = ("tg", "tg:group/1", "")

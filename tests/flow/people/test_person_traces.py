@@ -13,8 +13,8 @@ from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.people.person_traces import find_mentions, find_traces
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sessions import session_notes, sessions, turns
-from gatepost.store.sessions.session_notes import SessionNotes
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import SessionNotes
 from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
@@ -52,7 +52,7 @@ async def test_a_fork_of_a_conversation_that_she_wrote_in_is_hers_too(tmp_path: 
     await PersonErasure(home, store, agent.deps.clock, asleep=lambda _: nullcontext(True)).erase(HER, "me")
     for each in children:
         assert not home.session(each).exists()
-        assert await store.read(session_notes.get, each) == SessionNotes(each)
+        assert await store.read(sessions.get_notes, each) == SessionNotes(each)
         assert await store.read(sessions.get_conversation, each, "scripted") == ""
 
 

@@ -21,10 +21,9 @@ from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.operations.requests import show
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import DatabaseLife
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.store.gateways import incarnations
+from gatepost.store.gateways import database_lives, incarnations
+from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db

@@ -23,15 +23,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rights import request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestState
-from gatepost.store.sessions import (
-    due_sessions,
-    provider_answers,
-    sessions,
-    sleeping_turns,
-    turn_claims,
-    turn_failures,
-    turns,
-)
+from gatepost.store.sessions import due_sessions, sessions, sleeping_turns, turn_claims, turn_failures, turns
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn, TurnState
 
@@ -121,8 +113,8 @@ class AskingAgent:
         turn = self.turn
         if turn is None or not self.awaited:
             return
-        for request in await self.store.read(provider_answers.list_undelivered, self.session_id):
-            if request.name == self.awaited and await self._write(provider_answers.claim_answer, request.id, self.now):
+        for request in await self.store.read(sleeping_turns.list_undelivered, self.session_id):
+            if request.name == self.awaited and await self._write(sleeping_turns.claim_answer, request.id, self.now):
                 verdict = "allow" if request.state is RequestState.ALLOWED else "deny"
                 await self._use(turn, request.name, PermissionAnswerFrame(request.name, verdict, {}))
                 return

@@ -10,9 +10,8 @@ from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.decide import OPERATOR, decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.requests.restored_rows import begin_incarnation
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import DatabaseLife
-from gatepost.store.gateways import incarnations
+from gatepost.store.gateways import database_lives, incarnations
+from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.port import Db
 from gatepost.store.rights import requests

@@ -22,9 +22,9 @@ from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.messages.outbound import Outbound
 from gatepost.store.port import Db
-from gatepost.store.rights import audit, egress, secrets
+from gatepost.store.rights import audit, egress, secret_rows, secrets
 from gatepost.store.rights.secret_rows import SecretOwner
-from gatepost.store.rooms import bindings, routes
+from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -251,7 +251,7 @@ async def settle_in(world: World, gateway: Gateway) -> None:
     for folder, name, value in (("home", "MINE", BOUND), ("other", "OTHERS", OTHERS)):
         await gateway.store.write(secrets.put, keyring, SecretOwner(folder=folder), name, value, 1)
         place = ("http", "allowed.test", world.allowed.port)
-        await gateway.store.write(bindings.put, folder, name, place, "x-bound", "{}", "operator", 1)
+        await gateway.store.write(secret_rows.put_binding, folder, name, place, "x-bound", "{}", "operator", 1)
     world.outside.mkdir()
     (world.outside / "secret").write_text(SECRET)
     (gateway.home.group("other") / "secret.md").write_text(SECRET)

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from gatepost.serve.agents import bridge
-from gatepost.serve.agents.bridge import relay
 from gatepost.serve.agents.bridge.http import parse_url
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -236,7 +235,7 @@ async def bridged(
 ) -> AsyncIterator[Bridged]:
     """`patience_s`: how long it waits for answers when its client has ended."""
     words = bridge.command(url, token_file)
-    command = [each.replace("sys.exit", f"bridge.relay.PATIENCE_S = {patience_s}; sys.exit") for each in words]
+    command = [each.replace("sys.exit", f"bridge.PATIENCE_S = {patience_s}; sys.exit") for each in words]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=limit)
     try:
         yield Bridged(process)
@@ -647,9 +646,7 @@ async def test_what_takes_too_long_after_the_end_of_stdin_is_answered_with_an_er
         await asyncio.Event().wait()
 
     server.plays["tools/call"] = never
-    command = [
-        each.replace("sys.exit", "bridge.relay.PATIENCE_S = 0.1; sys.exit") for each in bridge.command(server.url)
-    ]
+    command = [each.replace("sys.exit", "bridge.PATIENCE_S = 0.1; sys.exit") for each in bridge.command(server.url)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     out, _ = await asyncio.wait_for(process.communicate(READY + called(1)), PATIENCE_S)
     answers = [json.loads(each) for each in out.splitlines()]
@@ -864,6 +861,17 @@ async def test_a_batch_is_answered_for_each_of_its_requests(server: Server) -> N
         assert {(await client.hear())["id"] for _ in range(2)} == {"lost", "too"}
 
 
+async def test_a_batch_with_an_answer_that_nobody_asked_for_leaves_no_request_open(server: Server) -> None:
+    async def mixed(asked: Asked) -> None:
+        first = asked.body[0]["id"]
+        await asked.answer(200, [{"jsonrpc": "2.0", "id": each, "result": 1} for each in (first, "whose?")])
+
+    server.plays["POST"] = mixed
+    batch = b"[" + b",".join(line("x", each).strip() for each in (1, 2)) + b"]\n"
+    answers, _, _ = await through(server.url, READY + batch)
+    assert sorted((answer["id"], "error" in answer) for answer in answers[1:]) == [(1, True), (2, True)]
+
+
 async def test_many_requests_at_once_share_few_connections_and_are_each_answered(server: Server) -> None:
     count = 600
     data = READY + b"".join(called(number, n=number) for number in range(1, count + 1))
@@ -875,7 +883,7 @@ async def test_many_requests_at_once_share_few_connections_and_are_each_answered
         number: number for number in range(1, count + 1)
     }
     assert (rest, errors, code) == ([], "", 0)
-    assert server.connections <= relay.MOST_AT_ONCE + 4
+    assert server.connections <= bridge.MOST_AT_ONCE + 4
 
 
 async def test_calls_one_after_the_other_use_one_connection(server: Server) -> None:

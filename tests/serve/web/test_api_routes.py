@@ -13,7 +13,7 @@ from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.metrics import GatewayMeasurements, render_metrics
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.telemetry.trace_export import ExportCounts
-from gatepost.store.money.measurements import measure
+from gatepost.store.money.ledger import measure
 from gatepost.store.people import users
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import api_tokens, audit

@@ -12,7 +12,7 @@ from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
 from gatepost.serve.web.chat_pins import MOST_CHANGED, PinChanges
 from gatepost.store.messages import messages
-from gatepost.store.rooms import room_pins
+from gatepost.store.rooms import rooms
 from gatepost.store.schedule.retention import remove_message
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -77,7 +77,7 @@ async def test_who_may_not_write_in_her_room_pins_nothing_there_and_no_other_roo
 
 
 async def test_a_room_has_so_many_pins(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_pins, "MOST_IN_ROOM", 2)
+    monkeypatch.setattr(rooms, "MOST_PINS", 2)
     await site.store.write(set_up)
     async with site.signed_in() as browser:
         said = [await say(browser, f"word {number}", f"key-{number:05}") for number in range(3)]

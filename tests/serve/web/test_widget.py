@@ -20,7 +20,7 @@ from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
-from gatepost.store.web import link_visitors
+from gatepost.store.web import links
 from gatepost_testing.waiting import PATIENCE_S
 
 CLOCK = SystemClock()
@@ -272,20 +272,20 @@ async def test_a_visitor_who_writes_too_fast_is_told_when_to_go_on(site: Any) ->
 async def test_a_link_has_so_many_visitors_and_who_was_idle_for_a_day_makes_way(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_visitors, "MOST_OF_LINK", 2)
+    monkeypatch.setattr(links, "MOST_VISITORS", 2)
     link = await issue(site.store)
     async with site.browser() as browser:
         pages = [VisitorPage(browser, link.secret) for _ in range(3)]
         assert [(await page.visit()).status_code for page in pages] == [200, 200, 429]
-        old = await site.store.read(link_visitors.find_valid, pages[0].secret, CLOCK.now())
-        await site.store.write(link_visitors.set_seen, old.id, CLOCK.now() - link_visitors.IDLE - 1)
+        old = await site.store.read(links.find_visitor, pages[0].secret, CLOCK.now())
+        await site.store.write(links.set_visitor_seen, old.id, CLOCK.now() - links.IDLE - 1)
         assert (await pages[2].visit()).status_code == 200
         assert (await pages[0].say("hello")).status_code == 401
         assert (await pages[1].say("hello")).status_code == 200
 
 
 async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_visitors, "MOST_OF_LINK", 2)
+    monkeypatch.setattr(links, "MOST_VISITORS", 2)
     link = await issue(site.store)
     async with site.browser() as browser:
         writes, silent, new = (VisitorPage(browser, link.secret) for _ in range(3))
@@ -293,7 +293,7 @@ async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: 
         assert (await writes.say("hello")).status_code == 200
         await silent.visit()
         assert (await new.visit()).status_code == 429
-        later = CLOCK.now() + link_visitors.SILENT
+        later = CLOCK.now() + links.SILENT
         made = await site.store.write(link_visits.start_visit, "web", link.secret, later)
         assert made is not None
         assert (await silent.say("hello")).status_code == 401
@@ -301,8 +301,8 @@ async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: 
 
 
 def test_visitors_who_say_nothing_come_too_slowly_to_fill_a_link() -> None:
-    rate, seconds = widget.VISITS_OF_LINK, link_visitors.SILENT / SECOND
-    assert rate.burst + rate.per_second * seconds < link_visitors.MOST_OF_LINK
+    rate, seconds = widget.VISITS_OF_LINK, links.SILENT / SECOND
+    assert rate.burst + rate.per_second * seconds < links.MOST_VISITORS
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 4001])

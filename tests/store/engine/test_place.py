@@ -12,11 +12,11 @@ from gatepost.core.home import Home
 from gatepost.core.log import hide_secrets
 from gatepost.core.settings import Config
 from gatepost.store.engine import place
-from gatepost.store.engine.backup import copy_store
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.open_store import open_store, prepare_store
 from gatepost.store.engine.place import URL, StorePlace, check_library, find_place, has_store, hide_password
 from gatepost.store.engine.readonly import get_version, read_store
+from gatepost.store.engine.sqlite_copy import copy_store
 from gatepost.store.gateways.gateway_identity import find_mark
 
 ADDRESS = "postgresql://ann:hush%40hush@db.example:5433/ledger?sslmode=require&sslpassword=hush%40too"

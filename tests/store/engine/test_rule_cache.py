@@ -13,9 +13,9 @@ from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rights import switches
-from gatepost.store.rooms import rooms, routes, sticky_choices
+from gatepost.store.rooms import engagements, rooms, routes
+from gatepost.store.rooms.engagements import StickyChoice
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.store.rooms.sticky_choices import StickyChoice
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -135,7 +135,7 @@ async def test_who_is_in_a_conversation_changes_and_the_rules_stay_where_they_ar
 
     chosen = StickyChoice("fake", "fake:room/1", "", "fake:user/1", folder="acme")
     try:
-        for change in (lambda db: None, lambda db: sticky_choices.put(db, chosen), lambda db: routes.remove(db, 1)):
+        for change in (lambda db: None, lambda db: engagements.put_choice(db, chosen), lambda db: routes.remove(db, 1)):
             await store.write(change)
             await store.write(ask)
             reads.append("|")

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from gatepost.core.errors import SetupError
-from gatepost.store.engine.open_copy import copy_store_rows
+from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.engine.sqlite_db import connect
 from gatepost.store.engine.store_copy import CopiedTable

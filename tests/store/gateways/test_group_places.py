@@ -6,13 +6,13 @@ from tests.store.gateways.test_gateways import NOON, begin
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import SetupError
-from gatepost.store.gateways import gateways, group_moves, group_places
+from gatepost.store.gateways import gateways, group_moves, group_places, shared_folders
 from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
+from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.money import ledger
-from gatepost.store.sessions import groups, shared_folders
-from gatepost.store.sessions.shared_folders import GroupPlace
+from gatepost.store.sessions import groups
 
 
 def test_a_world_lies_where_it_was_claimed_first_with_all_below_it(desk: Desk) -> None:

@@ -74,3 +74,19 @@ def test_the_browser_that_was_away_longest_makes_room_for_one_too_many(db: Db) -
     _, last = add(db, now=80)
     left = {each.id for each in logins.list_all(db, 90)}
     assert left == {*made, last.id, hers.id} - {made[1]}
+
+
+def test_a_ticket_is_spent_once(db: Db) -> None:
+    assert not logins.is_ticket_spent(db, "a")
+    assert logins.add_spent_ticket(db, "a", 100 + 5, 100)
+    assert logins.is_ticket_spent(db, "a")
+    assert not logins.add_spent_ticket(db, "a", 100 + 5, 100)
+
+
+def test_what_is_remembered_is_bounded_and_forgotten_when_it_is_too_old(
+    db: Db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logins, "MOST_TICKETS", 3)
+    assert [logins.add_spent_ticket(db, each, 100 + 5, 100) for each in "abcd"] == [True, True, True, False]
+    assert logins.add_spent_ticket(db, "e", 100 + 10, 100 + 5)
+    assert not logins.is_ticket_spent(db, "a")

@@ -9,8 +9,8 @@ from tests.store.conftest import LEASE, NOON, ROOM, make_desk
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.serve.health.gateway_checks import judge_failovers
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import FAILOVER
+from gatepost.store.gateways import database_lives
+from gatepost.store.gateways.database_lives import FAILOVER
 from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectState

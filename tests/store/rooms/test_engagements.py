@@ -7,10 +7,9 @@ from gatepost.core.records import replace
 from gatepost.store.people import person_removal
 from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db
-from gatepost.store.rooms import engagements, routes, sticky_choices
-from gatepost.store.rooms.engagements import KEPT, MOST_REMOVED, Engagement
+from gatepost.store.rooms import engagements, routes
+from gatepost.store.rooms.engagements import KEPT, MOST_REMOVED, Engagement, StickyChoice
 from gatepost.store.rooms.routes import Route
-from gatepost.store.rooms.sticky_choices import StickyChoice
 from gatepost.store.sessions import groups
 
 PLACE = ("fake", "fake:room/1", "")
@@ -68,17 +67,17 @@ def test_whoever_is_forgotten_leaves_no_choice_and_no_engagement_of_her_direct_r
     groups.add(db, "acme", "Acme", "", NOON)
     engagements.put(db, NEW)
     for sender in ("fake:user/9", "fake:user/91"):
-        sticky_choices.put(db, StickyChoice(*PLACE, sender, folder="acme"))
+        engagements.put_choice(db, StickyChoice(*PLACE, sender, folder="acme"))
     person_removal.remove(db, PersonScope(("fake:user/9",), (PLACE[:2],)))
     assert list_untils(db) == []
-    assert sticky_choices.get(db, *PLACE, "fake:user/9") is None
-    assert sticky_choices.get(db, *PLACE, "fake:user/91") is not None
+    assert engagements.get_choice(db, *PLACE, "fake:user/9") is None
+    assert engagements.get_choice(db, *PLACE, "fake:user/91") is not None
 
 
 def test_a_choice_of_nothing_is_none(db: Db) -> None:
     chosen = StickyChoice(*PLACE, "fake:user/9", folder="acme", topic="daily")
-    sticky_choices.put(db, chosen)
-    sticky_choices.put(db, replace(chosen, folder=""))
-    assert sticky_choices.get(db, *PLACE, "fake:user/9") == replace(chosen, folder="")
-    sticky_choices.put(db, replace(chosen, folder="", topic=""))
-    assert not sticky_choices.has_any(db)
+    engagements.put_choice(db, chosen)
+    engagements.put_choice(db, replace(chosen, folder=""))
+    assert engagements.get_choice(db, *PLACE, "fake:user/9") == replace(chosen, folder="")
+    engagements.put_choice(db, replace(chosen, folder="", topic=""))
+    assert not engagements.has_any_choice(db)

@@ -10,7 +10,6 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
-from gatepost.store.rooms import watchers
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, session_files, sessions
 from gatepost.store.sessions.session_files import ConversationFiles
@@ -106,7 +105,7 @@ async def test_files_of_a_group_that_is_sealed_are_not_kept_by_those_who_watched
         for folder in ("acme", "acme/a", "acme/b"):
             groups.add(db, folder, folder, "", 1)
         groups.update(db, "acme/a", {"open": True})
-        watchers.add(db, "acme/b", "acme/a", "test", 1)
+        groups.add_watcher(db, "acme/b", "acme/a", "test", 1)
         session_id = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/b", "fake", ROOM, "", 1).id
         content = msgspec.json.encode({"attachments": [{"name": "plan", "path": "in/f-1/plan", "size": 1}]}).decode()
         ident = add_arrival(db, 1, platform_id="1", content=content)

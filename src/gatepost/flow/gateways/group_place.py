@@ -18,11 +18,11 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.store.engine.place import get_place
-from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways import gateways, group_places, shared_folders
 from gatepost.store.gateways.gateway_identity import get_gateway_name
+from gatepost.store.gateways.shared_folders import GroupPlace, SharedFolder
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import groups, shared_folders
-from gatepost.store.sessions.shared_folders import GroupPlace, SharedFolder
+from gatepost.store.sessions import groups
 
 PLACE = setting(
     "groups.place",

@@ -28,7 +28,7 @@ from gatepost.store.messages.messages import Message
 from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
-from gatepost.store.rooms import direct_rooms, rooms, watchers
+from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import Room
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import Session, SessionMode
@@ -254,7 +254,7 @@ def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> lis
     found = []
     for target in targets:
         folder = target.chosen.folder
-        for observer in case.rules.read(case.db, watchers.list_observers, folder):
+        for observer in case.rules.read(case.db, groups.list_observers, folder):
             source = case.rules.read(case.db, groups.get, folder)
             if source is None or not may_watch(observer, folder, open=source.open):
                 continue

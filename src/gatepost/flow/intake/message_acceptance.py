@@ -55,9 +55,9 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import request_cards, waiting_requests
 from gatepost.store.rights.request_cards import RequestCard
-from gatepost.store.rooms import rooms, sticky_choices
+from gatepost.store.rooms import engagements, rooms
+from gatepost.store.rooms.engagements import StickyChoice
 from gatepost.store.rooms.rooms import Room, RoomPolicy
-from gatepost.store.rooms.sticky_choices import StickyChoice
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
 NO_ROUTE_REASON = "no_route"
@@ -194,7 +194,7 @@ def _record_choice(
     old = choice or StickyChoice(case.arrival.instance, inbound.address, case.thread, inbound.sender)
     folder = old.folder if change.folder is None else change.folder
     topic = old.topic if change.topic is None else change.topic
-    sticky_choices.put(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
+    engagements.put_choice(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
     case.rules.renew(case.db)
     case.add_notice(_render_choice(change))
     return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, notified=True)

@@ -14,7 +14,7 @@ from gatepost.store.messages import messages
 from gatepost.store.messages.messages import SYSTEM, Message
 from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rooms import engagements, routes, sticky_choices
+from gatepost.store.rooms import engagements, routes
 from gatepost.store.sessions import groups
 
 NOTHING_SPOKEN = Spoken()
@@ -157,8 +157,8 @@ def read_spoken(db: Db, rules: RuleCache, said: RoutedMessage, now: int) -> Spok
     if address is not None and not address.rest and said.with_files:
         address = None  # it is about the files
     choice = None
-    if rules.read_place(db, sticky_choices.has_any):
-        choice = rules.read_place(db, sticky_choices.get, *said.place, said.sender)
+    if rules.read_place(db, engagements.has_any_choice):
+        choice = rules.read_place(db, engagements.get_choice, *said.place, said.sender)
     if senders.is_program(said.sender):
         return Spoken(parent=wrote, address=address, choice=choice, plain=said.verb in PLAIN)
     engaged = (

@@ -30,9 +30,8 @@ from gatepost.flow.intake.routing import (
 )
 from gatepost.flow.intake.slash_commands import skip_own_mention
 from gatepost.messages.inbound import Verb
-from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.engagements import Engagement, StickyChoice
 from gatepost.store.rooms.routes import Route
-from gatepost.store.rooms.sticky_choices import StickyChoice
 
 PLAIN = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT))  # what speaks to nobody by itself
 

@@ -32,7 +32,7 @@ from gatepost.store.rights.tokens import TIMED_SCHEMES, Token, TokenKind
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.store.web import link_signatures
+from gatepost.store.web import links
 
 INSTANCE = "hook"
 INSTRUCTIONS = "instructions"  # in a message's content
@@ -114,7 +114,7 @@ def accept_post(
     if known is not None:
         return IntakeResult(receipt=_find_receipt(db, known.id))
     timed = link.signature in TIMED_SCHEMES
-    if post.signature and not link_signatures.add(db, link.id, post.signature, now, timed=timed):
+    if post.signature and not links.add_signature(db, link.id, post.signature, now, timed=timed):
         raise RepeatedSignature("this signature was used before")
     arrival = replace(arrival, inbound=replace(inbound, extra=_make_extra(link, post)))
     message_id = messages.accept(db, make_message(arrival, MessageRelation(act=Verb.MESSAGE, verb=Verb.MESSAGE)), now)

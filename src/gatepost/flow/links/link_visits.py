@@ -17,8 +17,8 @@ from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
-from gatepost.store.web import link_visitors
-from gatepost.store.web.link_visitors import LinkVisitor, NewLinkVisitor
+from gatepost.store.web import links
+from gatepost.store.web.links import LinkVisitor, NewLinkVisitor
 
 ROOMS = PREFIXES[TokenKind.CHAT_LINK]  # what the addresses of all these rooms begin with
 IDENTITY = "web:visitor/"  # what the identities of visitors begin with; nobody signs in as one
@@ -60,14 +60,14 @@ def start_visit(db: Db, instance: str, secret: str, now: int) -> StartedVisit | 
     if token is None or token.folder is None:
         return None
     _ensure_routes(db, token, now)
-    visitor_id, visitor_secret = link_visitors.make_id(), ids.token()
+    visitor_id, visitor_secret = links.make_visitor_id(), ids.token()
     new = NewLinkVisitor(
         id=visitor_id,
         token_id=token.id,
         identity=f"{IDENTITY}{visitor_id}",
         address=f"{make_base(token)}/{visitor_id}",
     )
-    made = link_visitors.add(db, new, visitor_secret, now)
+    made = links.add_visitor(db, new, visitor_secret, now)
     if made is None:
         raise TooManyVisitors
     rooms.add(db, instance, made.address, make_room_name(token, made), True, RoomPolicy.PUBLIC, now)

@@ -32,7 +32,7 @@ from gatepost.flow.people.person_traces import (
     list_requests,
 )
 from gatepost.store.gateways import gateways
-from gatepost.store.people import person_audit, person_removal, person_requests, person_rows
+from gatepost.store.people import person_removal, person_requests, person_rows
 from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import acl, audit
@@ -224,12 +224,14 @@ class PersonErasure:
         newest = await self._store.read(audit.get_newest)
         more, words, now = True, found.words, self._clock.now()
         while more:
-            portion = await self._store.read(person_audit.find_rows, found.scope, words, after, newest, ROWS)
+            portion = await self._store.read(person_rows.find_audit_rows, found.scope, words, after, newest, ROWS)
             after, more = portion.after, portion.more
             for own in _split(portion.own, AUDIT_ROWS):
-                counts["audit"] += await self._write(person_audit.erase_rows, own, (), stand_in, retention.ACTOR, now)
+                counts["audit"] += await self._write(
+                    person_rows.erase_audit_rows, own, (), stand_in, retention.ACTOR, now
+                )
             for others in _split(portion.others, AUDIT_ROWS):
-                counts["audit"] += await self._write(person_audit.erase_rows, (), others, "", retention.ACTOR, now)
+                counts["audit"] += await self._write(person_rows.erase_audit_rows, (), others, "", retention.ACTOR, now)
         return newest
 
     async def _remove_messages(self, found: PersonTraces, counts: Counter[str]) -> None:

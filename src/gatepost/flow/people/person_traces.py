@@ -15,7 +15,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store.people import identities, person_audit, person_removal, person_requests, person_rows
+from gatepost.store.people import identities, person_removal, person_requests, person_rows
 from gatepost.store.people.person_requests import PersonRequest
 from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db
@@ -180,7 +180,7 @@ async def _count_audit(store: StoreReader, traces: PersonTraces) -> int:
     found, after, words = 0, 0, traces.words
     newest = await store.read(audit.get_newest)
     while True:
-        portion = await store.read(person_audit.find_rows, traces.scope, words, after, newest, ROWS)
+        portion = await store.read(person_rows.find_audit_rows, traces.scope, words, after, newest, ROWS)
         found, after = found + len(portion.own) + len(portion.others), portion.after
         if not portion.more:
             return found

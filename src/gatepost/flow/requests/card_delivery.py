@@ -30,7 +30,7 @@ from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect,
 from gatepost.store.money import costs
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rights import request_cards, request_votes, requests, waiting_requests
+from gatepost.store.rights import request_cards, requests, waiting_requests
 from gatepost.store.rights.request_cards import RequestCard
 from gatepost.store.rights.requests import Request, RequestKind
 from gatepost.store.rooms import direct_rooms, rooms
@@ -220,9 +220,9 @@ def _find_room(db: Db, instance: str, address: str) -> str:
 
 def find_name(db: Db, person: str, otherwise: str = "") -> str:
     """Return the name of a person, or the names of all who decided together."""
-    known = [users.get(db, each) for each in request_votes.split_names(person)]
+    known = [users.get(db, each) for each in request_cards.split_voters(person)]
     names = [show_beginning(user.name, LONGEST_NAME) if user is not None else "" for user in known]
-    return request_votes.join_names(names) if all(names) else show_beginning(otherwise, LONGEST_NAME) or person
+    return request_cards.join_voters(names) if all(names) else show_beginning(otherwise, LONGEST_NAME) or person
 
 
 # What was decided.
@@ -274,7 +274,7 @@ def show_failure(
     """Write on the cards of an allowed call that it failed, if they can be edited. People who allowed it are told in
     any case: below their card, or in their direct room if they have none. Return the rooms to ring."""
     by = request.answered_by
-    deciders = request_votes.split_names(by)
+    deciders = request_cards.split_voters(by)
     said = f"{render_decision(request, by, name=find_name(db, by))} {failure}"
     shown = [
         each

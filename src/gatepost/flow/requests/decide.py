@@ -30,7 +30,7 @@ from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rights import audit, request_votes, requests
+from gatepost.store.rights import audit, request_cards, requests
 from gatepost.store.rights.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import origins, rooms
 from gatepost.store.rooms.origins import Origin, OriginChain
@@ -125,13 +125,13 @@ def decide(
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
-        request_votes.add_vote(db, request.id, by, now)
+        request_cards.add_vote(db, request.id, by, now)
         agree = _list_agreeing(db, channels, request)
         if len(agree) < request.quorum:
             _record_decision(db, now, clicked, "vote", request)
             said = f"Noted: {len(agree)} of {request.quorum} who must agree."
             return Decision(request, False, said, kept=True)
-        by = request_votes.join_names(agree)
+        by = request_cards.join_voters(agree)
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return close(db, channels, request, choice.state, choice.lasts, by, words, given, now)
@@ -140,7 +140,7 @@ def decide(
 def _list_agreeing(db: Db, channels: ChannelInstances, request: Request) -> list[str]:
     """Return everybody who agrees and may decide. An operator at the command line counts as the owner, who has one
     vote."""
-    voters = [each for each in request_votes.list_voters(db, request.id) if may_decide(db, channels, request, each)]
+    voters = [each for each in request_cards.list_voters(db, request.id) if may_decide(db, channels, request, each)]
     owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
     return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
@@ -230,7 +230,7 @@ def close(
         lasts = refused_hosts.make_lasting(state, lasts)
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
-    for each in request_votes.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
+    for each in request_cards.split_voters(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
         _record_decision(db, now, each, state, closed)
     rooms = show_decision(db, channels, closed, now)
     wake: tuple[str, ...] = ()
@@ -350,7 +350,7 @@ def answer_question(
         return close(db, channels, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
     kept = requests.set_answer(db, request.id, given)
     assert kept is not None  # it waits in this transaction
-    request_votes.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
+    request_cards.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
     _record_decision(db, now, person, KEPT_ANSWER, kept)
     rooms = (*show_answer(db, channels, kept, person, now), *show_question(db, channels, kept, now))
     said = render_answered(kept, person, part, find_name(db, person))

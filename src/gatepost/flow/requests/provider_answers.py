@@ -11,7 +11,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.store.port import Store
 from gatepost.store.rights.requests import Request, RequestState
-from gatepost.store.sessions import provider_answers
+from gatepost.store.sessions import sleeping_turns
 
 NOT_PERMITTED = "Whoever may decide about this did not permit it."
 LOOK_S = 2.0  # behind the bell
@@ -44,16 +44,16 @@ class ProviderAnswers:
     async def send_all(self) -> None:
         """To those that wait here. Nothing is read if none does."""
         for session_id in self._providers.list_asking():
-            for request in await self._store.read(provider_answers.list_undelivered, session_id):
+            for request in await self._store.read(sleeping_turns.list_undelivered, session_id):
                 if self._providers.is_awaited(session_id, request.name):
                     await self._send(session_id, request)
 
     async def _send(self, session_id: str, request: Request) -> None:
         """On the disk before the provider has it: so a yes is used once, whenever the gateway dies."""
-        if not await self._store.write(provider_answers.claim_answer, request.id, self._clock.now(), lane=session_id):
+        if not await self._store.write(sleeping_turns.claim_answer, request.id, self._clock.now(), lane=session_id):
             return
         allowed = request.state is RequestState.ALLOWED
         given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
         if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
-            await self._store.write(provider_answers.return_answer, request.id, lane=session_id)  # it sleeps by now
+            await self._store.write(sleeping_turns.return_answer, request.id, lane=session_id)  # it sleeps by now
             self._bells.session(session_id)

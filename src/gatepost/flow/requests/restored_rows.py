@@ -13,8 +13,7 @@ from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
-from gatepost.store.engine import database_lives
-from gatepost.store.gateways import incarnations
+from gatepost.store.gateways import database_lives, incarnations
 from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db

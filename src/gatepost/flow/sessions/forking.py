@@ -26,11 +26,10 @@ from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.sessions import agents, forks, provider_handover, session_files, session_notes, sessions, turns
+from gatepost.store.sessions import agents, forks, provider_handover, session_files, sessions, turns
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.forks import Fork, ForkedSession, ForkMethod
-from gatepost.store.sessions.session_notes import HistoryLine, SessionNotes
-from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
+from gatepost.store.sessions.sessions import SESSIONS, HistoryLine, Session, SessionMode, SessionNotes
 from gatepost.tools.call import ToolCall, run_to_completion
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ class SessionForker:
         if group is None:
             raise NotFound("group", parent.folder, "it was removed")
         whole = not provider_handover.is_away(db, parent.id, group.provider)
-        notes = session_notes.get(db, parent.id)
+        notes = sessions.get_notes(db, parent.id)
         return ForkSource(
             session=parent,
             group=group,
@@ -237,7 +236,7 @@ class SessionForker:
         lines = msgspec.json.encode(source.lines).decode() if source.lines else ""
         notes = source.notes
         session_files.inherit(db, parent.id, child.id)
-        session_notes.add(db, SessionNotes(child.id, notes.pinned, notes.pinned_by, notes.summary, lines))
+        sessions.add_notes(db, SessionNotes(child.id, notes.pinned, notes.pinned_by, notes.summary, lines))
         forks.add(
             db,
             Fork(

@@ -15,9 +15,9 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
-from gatepost.store.engine.backup import save_open_store
 from gatepost.store.engine.damage_check import DISK_FULL, READ_ONLY, WAY_BACK, check_tables
 from gatepost.store.engine.place import OLD_LOG, PUT_BACK, SAVED
+from gatepost.store.engine.sqlite_copy import save_open_store
 from gatepost.store.gateways.machine_memory import is_in_place
 from gatepost.store.port import OpenStore
 

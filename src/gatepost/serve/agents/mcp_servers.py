@@ -20,7 +20,7 @@ from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.serve.agents.service import AgentService
 from gatepost.store.port import Db, Store, inline_read
-from gatepost.store.sessions import groups, session_tokens, sessions
+from gatepost.store.sessions import agents, groups, sessions
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 
@@ -87,6 +87,6 @@ def make_session_finder(store: Store) -> CallerOf:
 
 @inline_read
 def _find_session_caller(db: Db, token: str) -> Caller | None:
-    session_id = session_tokens.find_session(db, token) if token else None
+    session_id = agents.find_by_token(db, token) if token else None
     session = sessions.get(db, session_id) if session_id else None
     return Caller(session.folder, session.id, session.provider) if session else None

@@ -56,7 +56,7 @@ from gatepost.store.rights import audit, requests
 from gatepost.store.rights.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
-from gatepost.store.sessions import agents, groups, session_tokens, sessions, sleeping_turns, timeline, turns
+from gatepost.store.sessions import agents, groups, sessions, sleeping_turns, timeline, turns
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import UNFINISHED, Session
 from gatepost.store.sessions.timeline import TimelineKind
@@ -182,7 +182,7 @@ class AgentService:
 
         def make(db: Db) -> str:
             _record(db, now, by, "agent.token", session.id)
-            return session_tokens.make(db, session.id, now)
+            return agents.make_token(db, session.id, now)
 
         return await self._parts.store.write(make)
 

@@ -40,7 +40,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import Secret
 from gatepost.store.rooms import channel_instances
-from gatepost.store.sessions import groups, uids
+from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
 
 MOST_NAMED = 5  # secrets that do not open
@@ -123,7 +123,7 @@ def _get_group_uid(home: Home, config: Config, folder: str) -> int | None:
     try:
         if usual is None or uid_range(config) is None:
             return usual
-        return read_snapshot(get_place(home, config), uids.get, world_of(folder))
+        return read_snapshot(get_place(home, config), groups.get_uid, world_of(folder))
     except GatepostError:
         return None
 

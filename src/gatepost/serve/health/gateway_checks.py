@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from gatepost.core.clock import SECOND, iso
 from gatepost.flow.gateways.duties import parse_health
 from gatepost.serve.health.findings import Finding
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import DatabaseLife
-from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways import database_lives, gateways, group_places
+from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.gateways.gateway_checks import is_living, list_differences, split_digest
 from gatepost.store.gateways.gateways import DutyRow, GatewayIdentity, GatewayRow
 from gatepost.store.gateways.group_places import AwayWorld, render_wait

@@ -37,7 +37,7 @@ from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import LOCAL, host_of
 from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.dashboard.contract import PREFIX
-from gatepost.store.money.measurements import check_answers
+from gatepost.store.money.ledger import check_answers
 from gatepost.store.rights import api_tokens
 from gatepost.store.rights.api_tokens import ApiToken
 

@@ -18,8 +18,8 @@ from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store
-from gatepost.store.rooms import room_pins
-from gatepost.store.rooms.room_pins import MOST_IN_ROOM, RoomPin
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import MOST_PINS, RoomPin
 
 LARGEST_BODY = 4096  # bytes
 LONGEST_TEXT = 200  # characters of a message in the list
@@ -81,13 +81,13 @@ class ChatPins:
         if not self._agents.may_write(db, visitor, room, message.thread):
             raise Refused(visitor.user, "pin", room, "who may not write in a room pins nothing there")
         if not on:
-            room_pins.remove(db, message_id)
-        elif not room_pins.add(db, RoomPin(message_id, self._hub.instance, room, visitor.user, now)):
-            raise Invalid("message", f"{MOST_IN_ROOM} messages are pinned in this room; unpin one first")
+            rooms.remove_pin(db, message_id)
+        elif not rooms.add_pin(db, RoomPin(message_id, self._hub.instance, room, visitor.user, now)):
+            raise Invalid("message", f"{MOST_PINS} messages are pinned in this room; unpin one first")
 
     def _list(self, db: Db, visitor: WebVisitor, room: str) -> list[dict[str, Any]]:
         found = []
-        for pin in room_pins.list_in_room(db, self._hub.instance, room):
+        for pin in rooms.list_pins(db, self._hub.instance, room):
             message = messages.get(db, pin.message_id)
             seen = read_event(db, message)[0] if message is not None else None
             if seen is not None:

@@ -35,8 +35,8 @@ from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store.port import Store
-from gatepost.store.web import link_visitors
-from gatepost.store.web.link_visitors import LinkVisitor
+from gatepost.store.web import links
+from gatepost.store.web.links import LinkVisitor
 
 PREFIX = "/chat"
 API_PREFIX = f"{PREFIX}/api/"
@@ -116,8 +116,8 @@ class VisitorStreams:
     def has_room(self, visitor: LinkVisitor) -> bool:
         if visitor.id in self._open:  # the new one takes its place
             return True
-        links = Counter(each.token_id for _, each in self._open.values())
-        return len(self._open) < MOST_STREAMS and links[visitor.token_id] < MOST_OF_LINK
+        streams = Counter(each.token_id for _, each in self._open.values())
+        return len(self._open) < MOST_STREAMS and streams[visitor.token_id] < MOST_OF_LINK
 
     @contextmanager
     def open(self, visitor: LinkVisitor) -> Iterator[object]:
@@ -238,7 +238,7 @@ class ChatWidget:
             )
         )
         now = self._deps.clock.now()
-        await self._deps.store.write(link_visitors.set_seen, visitor.id, now, durable=False, lane=visitor.token_id)
+        await self._deps.store.write(links.set_visitor_seen, visitor.id, now, durable=False, lane=visitor.token_id)
         return JSONResponse({"ok": True, "id": receipt.message_id, "new": receipt.new})
 
     async def follow(self, request: Request) -> Response:
@@ -259,7 +259,7 @@ class ChatWidget:
                 if not self._streams.is_current(visitor, mine):
                     yield render_sse("replaced", {})
                     return
-                if await deps.store.read(link_visitors.find_valid, secret, deps.clock.now()) is None:
+                if await deps.store.read(links.find_visitor, secret, deps.clock.now()) is None:
                     yield render_sse("closed", {})
                     return
                 for seen in news.seen:
@@ -278,7 +278,7 @@ class ChatWidget:
 
     async def _get_visitor(self, request: Request) -> LinkVisitor:
         secret = _get_secret(request)
-        visitor = await self._deps.store.read(link_visitors.find_valid, secret, self._deps.clock.now())
+        visitor = await self._deps.store.read(links.find_visitor, secret, self._deps.clock.now())
         if visitor is None:
             raise LinkClosed(CLOSED)
         return visitor

@@ -19,6 +19,12 @@ from gatepost.store.port import OpenStore
 if TYPE_CHECKING:
     from gatepost.store.postgres.gateway_lease import GatewayLease
 
+from contextlib import AbstractContextManager
+
+from gatepost.store.engine.place import StorePlace
+from gatepost.store.engine.sqlite_copy import read_sqlite, write_sqlite
+from gatepost.store.engine.store_copy import CopiedTable, CopySource, CopyTarget, copy_tables
+
 SlowReport = Callable[[str, float, float], None]
 
 
@@ -101,3 +107,26 @@ def open_store(
         fence=None if lease is None else lease.render_opening,
         may_write=None if lease is None else lease.may_write,
     )
+
+
+def copy_store_rows(old: StorePlace, new: StorePlace, report: Callable[[CopiedTable], None]) -> None:
+    """`report` gets each table that is whole on both sides. Nothing is kept before all of them are."""
+    copy_tables(_open_source(old), _open_target(new), report)
+
+
+def _open_source(place: StorePlace) -> AbstractContextManager[CopySource]:
+    check_library(place)
+    if place.url:
+        from gatepost.store.postgres.postgres_copy import read_postgres
+
+        return read_postgres(place.url)
+    return read_sqlite(place.path)
+
+
+def _open_target(place: StorePlace) -> AbstractContextManager[CopyTarget]:
+    check_library(place)
+    if place.url:
+        from gatepost.store.postgres.postgres_copy import write_postgres
+
+        return write_postgres(place.url)
+    return write_sqlite(place.path)

@@ -6,11 +6,13 @@ from typing import TypeVar, TypeVarTuple
 
 import apsw
 
+from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.store.engine.damage_check import BROKEN, READ_ONLY, WAY_BACK, describe_broken
 from gatepost.store.engine.migrate import find_store, list_migrations
-from gatepost.store.engine.place import StorePlace, check_library, check_single, find_place, render_missing
+from gatepost.store.engine.place import StorePlace, check_library, check_single, find_place, get_place, render_missing
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.port import Db
 
@@ -100,3 +102,15 @@ def count_expired_leases(db: Db, now: int) -> int:
         (now, now),
     )
     return int(row[0]) if row else 0
+
+
+def get_clock(home: Home, config: Config | None = None) -> Clock:
+    """Return the clock of the store, for a command: the database's if machines share it, else the system's. Without
+    `config` the settings are read."""
+    place = find_place(home) if config is None else get_place(home, config)
+    if not place.url:
+        return SystemClock()
+    check_library(place)
+    from gatepost.store.postgres.database_time import make_database_clock
+
+    return make_database_clock(place.url)

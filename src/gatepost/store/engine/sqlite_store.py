@@ -21,9 +21,8 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.store.engine.damage_check import BROKEN, UNREADABLE, describe_broken
 from gatepost.store.engine.deadline import UNIT_S, Deadline, DeadlineExceeded
-from gatepost.store.engine.read_lanes import ReadLanes
+from gatepost.store.engine.lanes import ReadLanes, WriteQueue, WriteUnit, log_lost_error, send_answers
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
-from gatepost.store.engine.write_queue import WriteQueue, WriteUnit, log_lost_error, send_answers
 from gatepost.store.port import Db
 
 T = TypeVar("T")

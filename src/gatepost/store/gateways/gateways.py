@@ -14,8 +14,8 @@ from msgspec import Struct
 from gatepost.core.errors import SetupError
 from gatepost.store.engine.place import GATEWAY_MARK
 from gatepost.store.engine.table import Table
+from gatepost.store.gateways import shared_folders
 from gatepost.store.port import Db
-from gatepost.store.sessions import shared_folders
 
 
 class GatewayState(StrEnum):

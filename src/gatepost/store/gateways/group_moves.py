@@ -2,6 +2,9 @@
 
 The source packs the files into the store, the target unpacks and compares them, and in one transaction the world's
 place changes and the move has arrived. Before that its files are at the source, after it at the target, whoever dies.
+
+A world whose gateway does not come back is moved without its files. The memory of its providers lay among these, so
+each conversation begins anew. An open turn is given its whole prompt again, with the list of what it had said and done.
 """
 
 import json
@@ -12,9 +15,16 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
-from gatepost.store.gateways.group_places import below
-from gatepost.store.messages import passed_files
+from gatepost.store.gateways.group_places import below, get_world
+from gatepost.store.messages import file_passing
+from gatepost.store.messages.inbox import OPEN
 from gatepost.store.port import Db
+from gatepost.store.rights import requests
+from gatepost.store.sessions import worktrees
+from gatepost.store.sessions.worktrees import WorktreeState
+
+_OWN = "folder = ? OR (folder > ? AND folder < ?)"
+_SESSIONS = f"SELECT id FROM sessions WHERE {_OWN}"
 
 
 class GroupMoveState(StrEnum):
@@ -136,7 +146,7 @@ def set_arrived(db: Db, move: GroupMove, note: str, now: int) -> bool:
     )
     if not changed:
         return False
-    passed_files.remove(db, [name_pieces(move)])
+    file_passing.remove_pieces(db, [name_pieces(move)])
     placed = db.run(
         "UPDATE group_places SET gateway = ?, since = ?, moving = 0 WHERE world = ? AND gateway = ? AND moving = 1",
         (move.target, now, move.world, move.source),
@@ -159,7 +169,7 @@ def set_failed(db: Db, move: GroupMove, note: str, now: int) -> bool:
         (note, now, move.id),
     )
     if changed:
-        passed_files.remove(db, [name_pieces(move)])
+        file_passing.remove_pieces(db, [name_pieces(move)])
         db.run("UPDATE group_places SET moving = 0 WHERE world = ? AND gateway = ?", (move.world, move.source))
     return changed == 1
 
@@ -167,3 +177,47 @@ def set_failed(db: Db, move: GroupMove, note: str, now: int) -> bool:
 def end_of_forgotten(db: Db, gateway: str, now: int) -> None:
     """A gateway that will not come back removes nothing any more."""
     db.run("UPDATE group_moves SET state = 'done', ended_at = ? WHERE source = ? AND state = 'arrived'", (now, gateway))
+
+
+def move_without_files(db: Db, world: str, source: str, target: str, now: int) -> GroupMove:
+    """Make the target the world's place from now on. The caller has found that the source is gone."""
+    db.run(
+        "UPDATE group_places SET gateway = ?, since = ?, moving = 0 WHERE world = ? AND gateway = ?",
+        (target, now, world, source),
+    )
+    _forget_conversations(db, world, now)
+    lost = _archive_worktrees(db, world, now)
+    db.run(
+        f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND state = 'queued' AND next_at > ? AND ({_OWN})",
+        (now, now, world, *below(world)),
+    )
+    note = f"its files stayed on {source}, and its conversations begin anew"
+    note = f"{note}; lost worktrees: {', '.join(lost)}" if lost else note
+    return add_done(db, world, source, target, note, now)
+
+
+def _forget_conversations(db: Db, world: str, now: int) -> None:
+    """As `sessions.remove_conversations`, of all sessions at once. Summaries stay: they lie in the store."""
+    own = (world, *below(world))
+    db.run(
+        f"UPDATE sessions SET reset_at = ? WHERE id IN (SELECT session_id FROM conversations) AND ({_OWN})", (now, *own)
+    )
+    db.run(
+        "UPDATE requests SET lasts = 'once' WHERE state = 'allowed' AND lasts = 'session'"
+        f" AND session_id IN ({_SESSIONS})",
+        own,
+    )
+    db.run(
+        f"UPDATE requests SET about = ? WHERE state = 'pending' AND session_id IN ({_SESSIONS})",
+        (requests.EARLIER, *own),
+    )
+    db.run(f"DELETE FROM conversations WHERE session_id IN ({_SESSIONS})", own)
+    db.run(f"UPDATE turns SET conversation = '' WHERE ended_at IS NULL AND session_id IN ({_SESSIONS})", own)
+
+
+def _archive_worktrees(db: Db, world: str, now: int) -> list[str]:
+    """Their files are where nobody comes any more. Their names."""
+    lost = [each for each in worktrees.list_all(db) if get_world(each.folder) == world]
+    for each in lost:
+        worktrees.set_state(db, each.project, each.slug, WorktreeState.ARCHIVED, now)
+    return [each.name for each in lost]

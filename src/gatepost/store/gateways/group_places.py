@@ -6,11 +6,10 @@ below its own, so they lie together.
 
 from msgspec import Struct
 
-from gatepost.store.gateways import gateways
+from gatepost.store.gateways import gateways, shared_folders
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.messages.inbox import OPEN
 from gatepost.store.port import Db, inline_read
-from gatepost.store.sessions import shared_folders
 
 MOST_ROOMS = 200  # that are looked for at once
 

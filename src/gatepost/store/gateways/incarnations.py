@@ -10,9 +10,9 @@ from enum import StrEnum
 from msgspec import Struct, json
 
 from gatepost.core import ids
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import FAILOVER
 from gatepost.store.engine.table import Table
+from gatepost.store.gateways import database_lives
+from gatepost.store.gateways.database_lives import FAILOVER
 from gatepost.store.gateways.machine_memory import MachineMemory, is_same_file
 from gatepost.store.messages import inbox, message_steps, outbox
 from gatepost.store.messages.inbox import InboxState

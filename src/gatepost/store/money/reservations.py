@@ -2,6 +2,8 @@
 
 The check and the reservation are one transaction, which has each budget that applies alone, so calls that come together
 cannot pass a budget together. A reservation is either settled or, after a crash, booked in full; it is never forgotten.
+
+Prompt sizes are the tokens that vendors counted for prompts with one beginning: a bound for the next of these.
 """
 
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from gatepost.store.money.costs import NewCost, TokenCounts
 from gatepost.store.port import Db, LockKind
 
 NO_TOKENS = TokenCounts()
+MOST_SIZES = 1000  # prompt sizes that are kept
 DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
 
 
@@ -181,3 +184,34 @@ def _record_cost(
 def _clip(usage: TokenCounts) -> TokenCounts:
     """Return what the other side says, within reason."""
     return TokenCounts(*(min(max(each, 0), DEAREST) for each in astuple(usage)))
+
+
+class PromptSize(Struct, frozen=True):
+    digest: str
+    tokens: int
+    counted_at: int
+
+
+SIZES = Table("prompt_sizes", PromptSize)
+
+
+def find_prompt_sizes(db: Db, digests: Sequence[str]) -> dict[str, int]:
+    marks = ", ".join("?" * len(digests))
+    rows = db.rows(f"SELECT digest, tokens FROM prompt_sizes WHERE digest IN ({marks})", tuple(digests))
+    return {str(digest): int(tokens) for digest, tokens in rows}
+
+
+def keep_prompt_sizes(db: Db, digests: Sequence[str], tokens: int, now: int) -> None:
+    """Remember the smaller count. The oldest rows beyond the most that are kept are removed."""
+    for digest in digests:
+        SIZES.insert(
+            db,
+            "ON CONFLICT (digest) DO UPDATE SET counted_at = excluded.counted_at, tokens ="
+            " CASE WHEN excluded.tokens < prompt_sizes.tokens THEN excluded.tokens ELSE prompt_sizes.tokens END",
+            PromptSize(digest, tokens, now),
+        )
+    db.run(
+        "DELETE FROM prompt_sizes WHERE counted_at < (SELECT MIN(counted_at) FROM (SELECT counted_at FROM prompt_sizes"
+        " ORDER BY counted_at DESC LIMIT ?) AS newest)",
+        (MOST_SIZES,),
+    )

@@ -1,4 +1,7 @@
-"""Logins of the web page: one-time addresses and the browsers that are signed in. Only hashes are kept."""
+"""Logins of the web page: one-time addresses and the browsers that are signed in. Only hashes are kept.
+
+Tickets of sign-ins are kept once they were used. Nothing is kept of those that nobody came back with.
+"""
 
 import hashlib
 from enum import StrEnum
@@ -11,6 +14,7 @@ from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
 
+MOST_TICKETS = 10_000  # that are used within the few minutes that one lasts
 PREFIX = "lg"  # how ids of browsers begin
 MOST_BROWSERS = 50  # of one identity; a further one takes the place of the one that was away longest
 MOST_LISTED = 500
@@ -146,3 +150,20 @@ def remove_user(db: Db, user_id: str) -> int:
 
 def sign_out(db: Db, token: str) -> None:
     db.run("DELETE FROM logins WHERE hash = ?", (_hash(token),))
+
+
+def add_spent_ticket(db: Db, ticket_id: str, expires_at: int, now: int) -> bool:
+    """False if it was used before, or if too many were of late. Those that have expired are forgotten."""
+    db.run("DELETE FROM spent_tickets WHERE expires_at <= ?", (now,))
+    full = db.row("SELECT 1 FROM spent_tickets LIMIT 1 OFFSET ?", (MOST_TICKETS - 1,))
+    if full is not None:
+        return False
+    row = db.row(
+        "INSERT INTO spent_tickets (id, expires_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING RETURNING id",
+        (ticket_id, expires_at),
+    )
+    return row is not None
+
+
+def is_ticket_spent(db: Db, ticket_id: str) -> bool:
+    return db.row("SELECT 1 FROM spent_tickets WHERE id = ?", (ticket_id,)) is not None

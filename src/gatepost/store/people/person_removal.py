@@ -12,8 +12,8 @@ from gatepost.store.people.users import USERS
 from gatepost.store.port import Db
 from gatepost.store.rights.acl import ACL
 from gatepost.store.rooms.direct_rooms import DIRECT_ROOMS
-from gatepost.store.rooms.sticky_choices import STICKY_CHOICES
-from gatepost.store.web.link_visitors import LINK_VISITORS
+from gatepost.store.rooms.engagements import STICKY_CHOICES
+from gatepost.store.web.links import LINK_VISITORS
 
 # (what, table, column): rows that are theirs
 _OWN = (

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gatepost.store.messages import inbox
 from gatepost.store.people.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
-from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import RequestKind, RequestState
 from gatepost.store.schedule.retention import remove_cards
 
@@ -50,7 +50,7 @@ def list_requests(db: Db, scope: PersonScope, after: str, most: int) -> tuple[li
 
 def is_named(listed: str, names: Sequence[str]) -> bool:
     """Return True if the person is the one who did something, or one of several."""
-    return listed in names or any(each in names for each in request_votes.split_names(listed))
+    return listed in names or any(each in names for each in request_cards.split_voters(listed))
 
 
 def list_undone(db: Db, names: Sequence[str]) -> list[str]:
@@ -117,8 +117,8 @@ def replace_answerers(db: Db, names: Sequence[str], after: str, through: str) ->
     )
     found = [(request_id, by) for request_id, by in rows if is_named(by, names)]
     for request_id, by in found:
-        others = [FORGOTTEN if each in names else each for each in request_votes.split_names(by)]
-        left = FORGOTTEN if by in names else request_votes.join_names(others)
+        others = [FORGOTTEN if each in names else each for each in request_cards.split_voters(by)]
+        left = FORGOTTEN if by in names else request_cards.join_voters(others)
         db.run("UPDATE requests SET answered_by = ? WHERE id = ?", (left, request_id))
         db.run("UPDATE requests SET reason = '', answer = '{}' WHERE id = ? AND notified_at IS NOT NULL", (request_id,))
     return len(found)

@@ -6,21 +6,25 @@ run again: the person's messages, by which the others are found, go last, and at
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.store import search
 from gatepost.store.messages import inbox
 from gatepost.store.messages.messages import SYSTEM
-from gatepost.store.people.person_requests import remove_request, replace_answerers
+from gatepost.store.people.person_requests import is_named, remove_request, replace_answerers
 from gatepost.store.people.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
 from gatepost.store.schedule.retention import RemovalBatch, remove_message
 from gatepost.store.sessions.timeline import TimelineKind
 
 SILENT = '{"text": ""}'  # the data of an entry of the timeline that says nothing
+_VOUCHING = (audit.CUT, audit.ERASED, audit.SEAL)  # rows of the audit log that say nothing of people
 _STOPPED = "stopped by "  # what a reason says of whoever ended a turn
 
 
@@ -337,3 +341,60 @@ def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
 
 def remove_statistics(db: Db) -> None:
     db.upkeep.remove_statistics()
+
+
+class AuditPortion(Struct, frozen=True):
+    """Among the next rows: those that the person wrote, those whose details tell of them, and where to go on."""
+
+    own: tuple[int, ...]
+    others: tuple[int, ...]
+    after: int
+    more: bool
+
+
+def find_audit_rows(
+    db: Db, scope: PersonScope, words: re.Pattern[str], after: int, through: int, most: int
+) -> AuditPortion:
+    """Find the rows of the audit log that tell of a person: as whoever acted, or in the details of what others did.
+
+    Such details hold one of `words`, or are of a call in a turn that was given a message of theirs.
+    """
+    rows = db.rows(
+        "SELECT seq, actor, action, details FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+        (after, through, most),
+    )
+    turns: dict[str, bool] = {}
+    own, others = [], []
+    for seq, actor, action, details in rows:
+        if action in _VOUCHING:
+            continue
+        if is_named(actor, scope.names):
+            own.append(seq)
+        elif details is not None and (words.search(details) or _is_of_their_turn(db, scope, details, turns)):
+            others.append(seq)
+    return AuditPortion(tuple(own), tuple(others), rows[-1][0] if rows else after, len(rows) == most)
+
+
+class _Turn(msgspec.Struct):
+    turn: object = None
+
+
+_read_turn = msgspec.json.Decoder(_Turn).decode
+
+
+def _is_of_their_turn(db: Db, scope: PersonScope, details: str, known: dict[str, bool]) -> bool:
+    try:
+        turn = _read_turn(details).turn
+    except msgspec.MsgspecError:
+        return False
+    if not isinstance(turn, str):
+        return False
+    if turn not in known:
+        known[turn] = is_of_person(db, scope, turn)
+    return known[turn]
+
+
+def erase_audit_rows(db: Db, own: Sequence[int], others: Sequence[int], stand_in: str, by: str, now: int) -> int:
+    """Erase the details of some rows and the actor of others; return how many rows were changed."""
+    erased = sum(audit.erase_details(db, seq) for seq in others)
+    return erased + audit.erase_actors(db, own, stand_in, by, now)

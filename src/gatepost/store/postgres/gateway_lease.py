@@ -21,11 +21,11 @@ from gatepost.store.port import Db
 from gatepost.store.postgres.advisory_locks import TAKE, make_gateway_number
 from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
-from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeExchange
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
+from gatepost.store.postgres.server_check import read_limits
 from gatepost.store.postgres.server_life import ServerLife
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself

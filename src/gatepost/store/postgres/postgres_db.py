@@ -23,9 +23,8 @@ from gatepost.store.postgres.advisory_locks import (
 )
 from gatepost.store.postgres.connection import Statement, drop_answer, execute_together, send_commit
 from gatepost.store.postgres.dialect import translate, translate_definition
-from gatepost.store.postgres.tsquery import render_exact, render_for_index, render_marks
+from gatepost.store.postgres.full_text import make_vector, render_exact, render_for_index, render_marks
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
-from gatepost.store.postgres.words import make_vector
 
 MOST_PREPARED = 2000  # statements that a connection keeps
 MOST_TOGETHER = 50  # rows that travel with a COMMIT, which no deadline may end

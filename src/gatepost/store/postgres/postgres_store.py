@@ -18,16 +18,13 @@ from psycopg import errors
 
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.engine.deadline import UNIT_S
-from gatepost.store.engine.read_lanes import ReadLanes
-from gatepost.store.engine.write_queue import WriteUnit, log_lost_error, send_answers
+from gatepost.store.engine.lanes import ReadLanes, WriteUnit, log_lost_error, send_answers
 from gatepost.store.port import FAILS_SOON, Db
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
-from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.refusals import render_away
-from gatepost.store.postgres.server_errors import translate_error
-from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker
+from gatepost.store.postgres.refusals import render_away, translate_error
+from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, LaneQueue, UnitWorker
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

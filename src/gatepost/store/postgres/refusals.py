@@ -1,10 +1,22 @@
-"""Why a server lets nobody in, and the way out. While connecting libpq has no code for us, only words."""
+"""Refusals of a server in the words of the store: it lets nobody in, or refuses a statement for reasons of its own.
 
+While connecting libpq has no code for us, only words. The refusal of a statement is no fault of what was asked for, so
+whoever can wait does, and nothing ends because of it.
+"""
+
+import psycopg
 from msgspec import Struct
+from psycopg import errors
 
+from gatepost.core.errors import Invalid, StoreAway, Unavailable
 from gatepost.store.postgres.connection import render_place
 
 LOOK = "see that it runs, and what store.url says"
+# A standby takes no writes: after a failover the primary is elsewhere. A table may be somebody's for a while, such as
+# under VACUUM FULL.
+_PASSING = (errors.ReadOnlySqlTransaction, errors.LockNotAvailable)
+# Among them: no memory, no room for a file, a table that cannot be read, rights that were taken away, a restore.
+_OF_SERVER = (psycopg.OperationalError, psycopg.InternalError, errors.InsufficientPrivilege, errors.UndefinedTable)
 
 
 class Refusal(Struct, frozen=True):
@@ -56,6 +68,20 @@ def render_away(url: str, error: Exception) -> str:
     return f"the {render_place(url)} does not answer: {render_error(error)}"
 
 
-def render_error(error: Exception) -> str:
-    """Its first line. libpq never writes a password into it."""
-    return (str(error).strip().splitlines() or ["no answer"])[0]
+def render_error(error: BaseException, wordless: str = "no answer") -> str:
+    """Return its first line, `wordless` if there is none. libpq never writes a password into it."""
+    return (str(error).strip().splitlines() or [wordless])[0]
+
+
+def translate_error(error: BaseException) -> BaseException:
+    """Return the error for whoever asked: itself, if it is about what was asked for."""
+    words = render_error(error, "it does not say why")
+    if isinstance(error, errors.DiskFull):
+        return Unavailable("the store", "the disk is full; free some space, nothing that was accepted is lost")
+    if isinstance(error, errors.ProgramLimitExceeded):  # the next try would be refused, too
+        return Invalid("", f"it is larger than the database can keep: {words}")
+    if isinstance(error, _PASSING):
+        return StoreAway(f"the database cannot do this now: {words}")
+    if isinstance(error, _OF_SERVER) and not isinstance(error, errors.InFailedSqlTransaction):
+        return Unavailable("the store", f"the database refuses: {words}")
+    return error

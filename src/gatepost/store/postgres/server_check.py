@@ -9,8 +9,8 @@ from psycopg import errors
 
 from gatepost.core.errors import SetupError
 from gatepost.store.engine.place import CONNECTIONS_BESIDE
+from gatepost.store.port import Db
 from gatepost.store.postgres.connection import OLDEST, check_url, open_connection, read_settings, render_place
-from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import find_refusal, render_error, render_refusal
 
@@ -21,6 +21,13 @@ NOTICE_S = 2.0  # for a notification that we send to ourselves
 CHANNEL = "gatepost_start"
 LOOKS = 3  # for a pooler that gives our backend to somebody else
 ISOLATION = "default_transaction_isolation"
+
+
+class ConnectionLimit(Struct, frozen=True):
+    """`most` connections of this kind, without those of other programs. `name`: the setting to raise."""
+
+    name: str
+    most: int
 
 
 def wait_for_server(url: str, say: Callable[[str], None], wait_s: float = WAIT_S) -> None:
@@ -162,3 +169,18 @@ def _wait_for_notice(connection: psycopg.Connection, word: str) -> bool:
 def _ask(connection: psycopg.Connection, sql: str) -> object:
     row = connection.execute(sql.encode()).fetchone()
     return row[0] if row else None
+
+
+def read_limits(db: Db) -> list[ConnectionLimit]:
+    """Return how many connections a gateway may have: by the server, and by the database and the user if they say."""
+    row = db.row(
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
+        " - COALESCE(current_setting('reserved_connections', true), '0')::int"
+        " - (SELECT COUNT(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL"
+        " AND NOT starts_with(COALESCE(application_name, ''), 'gatepost'))::int,"
+        " (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),"
+        " (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)"
+    )
+    names = ("max_connections", "the database's CONNECTION LIMIT", "the user's CONNECTION LIMIT")
+    found = zip(names, row or (), strict=False)
+    return [ConnectionLimit(name, int(most)) for name, most in found if name == names[0] or most >= 0]

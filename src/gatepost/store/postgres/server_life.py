@@ -8,9 +8,8 @@ import psycopg
 from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.store.engine import database_lives
-from gatepost.store.engine.database_lives import DatabaseLife
-from gatepost.store.gateways import incarnations
+from gatepost.store.gateways import database_lives, incarnations
+from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.port import Db
 
 POSITION = (

@@ -1,4 +1,4 @@
-"""One connection that writes, and the thread that runs units on it.
+"""One connection that writes, the thread that runs units on it, and the queue from which it takes them.
 
 A unit that meets another's (a deadlock, a lock that does not come free) is undone and run again. So is one whose
 connection broke before COMMIT was sent; afterwards the server is asked by the number of the transaction.
@@ -7,8 +7,10 @@ connection broke before COMMIT was sent; afterwards the server is asked by the n
 import random
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 
 import psycopg
 from psycopg import errors
@@ -16,15 +18,13 @@ from psycopg import errors
 from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.engine.deadline import Deadline, DeadlineExceeded
-from gatepost.store.engine.write_queue import WriteUnit, send_answers
+from gatepost.store.engine.lanes import WriteUnit, send_answers
 from gatepost.store.port import Db, OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard, AwaitedAnswer
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
-from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.refusals import render_away
-from gatepost.store.postgres.server_errors import translate_error
+from gatepost.store.postgres.refusals import render_away, translate_error
 
 SLOW_S = 0.05  # a unit that takes longer is reported
 AWAY_S = 4.0  # for which a unit waits for a database that is away
@@ -40,6 +40,65 @@ NUMBER = "SELECT pg_current_xact_id()::text"
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, OutdatedDecision)
 
 _log = log.get("store")
+
+
+class LaneQueue:
+    """Units that wait for one of several workers: those of one lane in their order, while lanes take turns.
+
+    A unit without a lane is a lane of its own. `put` is for any thread, the rest is for the workers.
+    """
+
+    def __init__(self) -> None:
+        self._ready = threading.Condition()
+        self._waiting: OrderedDict[str, deque[WriteUnit]] = OrderedDict()  # lanes with nothing under way
+        self._working: dict[str, deque[WriteUnit]] = {}  # lanes with a unit under way, and what waits behind it
+        self._numbers = count()
+        self._closed = False
+
+    def put(self, unit: WriteUnit) -> None:
+        lane = unit.lane or f"\0{next(self._numbers)}"
+        with self._ready:
+            behind = self._working.get(lane)
+            if behind is not None:
+                behind.append(unit)
+                return
+            self._waiting.setdefault(lane, deque()).append(unit)
+            self._ready.notify()
+
+    def pop(self) -> tuple[str, WriteUnit] | None:
+        """The next unit and its lane, which is held until `release`; waits for one. None: closed, nothing is left."""
+        with self._ready:
+            while not self._waiting:
+                if self._closed and not self._working:
+                    return None
+                self._ready.wait()
+            lane, units = self._waiting.popitem(last=False)
+            unit = units.popleft()
+            self._working[lane] = units
+            return lane, unit
+
+    def release(self, lane: str) -> None:
+        with self._ready:
+            units = self._working.pop(lane)
+            if units:
+                self._waiting[lane] = units
+                self._ready.notify()
+            elif self._closed:
+                self._ready.notify_all()
+
+    def close(self) -> None:
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    def rest(self) -> list[WriteUnit]:
+        """All that waits, for whoever gives up on the workers."""
+        with self._ready:
+            found = [unit for units in (*self._working.values(), *self._waiting.values()) for unit in units]
+            for units in (*self._working.values(), *self._waiting.values()):
+                units.clear()
+            self._waiting.clear()
+            return found
 
 
 class UnitWorker:

@@ -1,11 +1,15 @@
 """Cards: to whom a request was shown, where, and the token that its buttons carry. A token says nothing by itself: it
-leads to its request here, or nowhere."""
+leads to its request here, or nowhere. Votes: who agreed to a request, if several must, or answered a part of it."""
+
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db
+
+_AND = ", "  # between those who agreed together: no identity has a space
 
 
 class RequestCard(Struct, frozen=True):
@@ -105,3 +109,28 @@ def close(db: Db, request_id: str) -> list[RequestCard]:
         f"UPDATE request_cards SET open = 0 WHERE request_id = ? AND open = 1 RETURNING {CARDS.columns}", (request_id,)
     )
     return [CARDS.parse(row) for row in rows]
+
+
+def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
+    """Somebody agrees, or answers one of several questions. How many did so."""
+    db.run(
+        "INSERT INTO request_votes (request_id, person, voted_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (request_id, person) DO NOTHING",
+        (request_id, person, now),
+    )
+    row = db.row("SELECT COUNT(*) FROM request_votes WHERE request_id = ?", (request_id,))
+    return int(row[0]) if row else 0
+
+
+def join_voters(people: Sequence[str]) -> str:
+    """As `answered_by` has those who agreed together."""
+    return _AND.join(people)
+
+
+def split_voters(listed: str) -> list[str]:
+    return listed.split(_AND)
+
+
+def list_voters(db: Db, request_id: str) -> list[str]:
+    rows = db.rows("SELECT person FROM request_votes WHERE request_id = ? ORDER BY voted_at, person", (request_id,))
+    return [row[0] for row in rows]

@@ -1,5 +1,9 @@
 """Engagements: which groups are in a conversation of a room, and until when. `flow/intake/engagement.py` decides their
-effect on a message. A row whose time is over stays for a while: a late reply of its turn may extend it."""
+effect on a message. A row whose time is over stays for a while: a late reply of its turn may extend it.
+
+Sticky choices: the group and the topic that somebody chose for their messages in one thread of a room.
+`flow/intake/target_decision.py` decides if a choice still leads anywhere.
+"""
 
 from msgspec import Struct
 
@@ -88,3 +92,42 @@ def remove_over(db: Db, now: int) -> int:
     for row in rows:
         remove(db, *row)
     return len(rows)
+
+
+class StickyChoice(Struct, frozen=True):
+    """`folder`, `topic`: '' is what routes say."""
+
+    instance: str
+    address: str
+    thread: str
+    sender: str
+    folder: str = ""
+    topic: str = ""
+    chosen_at: int = 0
+
+
+STICKY_CHOICES = Table("sticky_choices", StickyChoice)
+_OF_SENDER = "WHERE instance = ? AND address = ? AND thread = ? AND sender = ?"
+
+
+@inline_read
+def has_any_choice(db: Db) -> bool:
+    return db.row("SELECT 1 FROM sticky_choices LIMIT 1") is not None
+
+
+@inline_read
+def get_choice(db: Db, instance: str, address: str, thread: str, sender: str) -> StickyChoice | None:
+    return STICKY_CHOICES.get(db, _OF_SENDER, instance, address, thread, sender)
+
+
+def put_choice(db: Db, new: StickyChoice) -> None:
+    """A choice of nothing is none."""
+    if not (new.folder or new.topic):
+        db.run(f"DELETE FROM sticky_choices {_OF_SENDER}", (new.instance, new.address, new.thread, new.sender))
+        return
+    STICKY_CHOICES.insert(
+        db,
+        "ON CONFLICT (instance, address, thread, sender) DO UPDATE SET folder = excluded.folder,"
+        " topic = excluded.topic, chosen_at = excluded.chosen_at",
+        new,
+    )

@@ -1,4 +1,4 @@
-"""Rooms: chats that have an address, each seen by one channel instance."""
+"""Rooms: chats that have an address, each seen by one channel instance. Pins: messages that people find there again."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -8,6 +8,8 @@ from msgspec import Struct
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
+
+MOST_PINS = 50  # of one room
 
 
 class RoomPolicy(StrEnum):
@@ -69,3 +71,44 @@ def list_all(db: Db) -> list[Room]:
 def list_first(db: Db, most: int) -> list[Room]:
     """The oldest ones."""
     return ROOMS.list(db, "ORDER BY id LIMIT ?", most)
+
+
+class RoomPin(Struct, frozen=True):
+    message_id: int
+    instance: str
+    address: str
+    pinned_by: str
+    pinned_at: int
+
+
+ROOM_PINS = Table("room_pins", RoomPin)
+
+
+def add_pin(db: Db, pin: RoomPin) -> bool:
+    """Pinned twice is pinned once. False if the room has too many."""
+    if get_pin(db, pin.message_id) is not None:
+        return True
+    row = db.row("SELECT COUNT(*) FROM room_pins WHERE instance = ? AND address = ?", (pin.instance, pin.address))
+    if row is not None and int(row[0]) >= MOST_PINS:
+        return False
+    ROOM_PINS.insert(db, "ON CONFLICT (message_id) DO NOTHING", pin)
+    return True
+
+
+def get_pin(db: Db, message_id: int) -> RoomPin | None:
+    return ROOM_PINS.get(db, "WHERE message_id = ?", message_id)
+
+
+def remove_pin(db: Db, message_id: int) -> bool:
+    return bool(db.run("DELETE FROM room_pins WHERE message_id = ?", (message_id,)))
+
+
+def list_pins(db: Db, instance: str, address: str) -> list[RoomPin]:
+    """The latest first."""
+    return ROOM_PINS.list(
+        db,
+        "WHERE instance = ? AND address = ? ORDER BY pinned_at DESC, message_id DESC LIMIT ?",
+        instance,
+        address,
+        MOST_PINS,
+    )

@@ -1,6 +1,7 @@
 """Agents as a service: sessions that somebody made to work for them. There is no second table; here is what is asked
 and written about such sessions, and what the end of a turn means to them."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gatepost.store.sessions.turns import Turn
 
 INSTANCE = PLATFORM = "agents"
+TOKEN_PREFIX = "gps-"
 RIGHTS = "owner"  # of whoever manages agents
 _HELD = 2  # in `notify`: wanted, but not of what ends now
 _SHOWN = ("agentId", "title", "status", "text")  # of that news, in the parent's timeline
@@ -265,3 +267,29 @@ def _notify_parent(db: Db, session: Session, ended: str, state: str, error: str,
     inbox.enqueue(db, message_id, parent.id, parent.folder, RIGHTS, now, inbox.InboxMode.NEXT)
     if parent.agent:
         timeline.add(db, parent.id, "", TimelineKind.AGENT_FINISHED, {name: news[name] for name in _SHOWN}, now)
+
+
+def make_token(db: Db, session_id: str, now: int) -> str:
+    """Make the token by which a session's agent is known where no socket tells who it is. The one before is void."""
+    token = TOKEN_PREFIX + ids.token(32)
+    db.run(
+        "INSERT INTO session_tokens (session_id, digest, made_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (session_id) DO UPDATE SET digest = excluded.digest, made_at = excluded.made_at",
+        (session_id, digest_token(token), now),
+    )
+    return token
+
+
+@inline_read
+def find_by_token(db: Db, token: str) -> str | None:
+    """Return the session that a token belongs to, if that is still open. Only digests of tokens are kept."""
+    row = db.row(
+        "SELECT t.session_id FROM session_tokens t JOIN sessions s ON s.id = t.session_id"
+        " WHERE t.digest = ? AND s.closed_at IS NULL",
+        (digest_token(token),),
+    )
+    return str(row[0]) if row else None
+
+
+def digest_token(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -1,4 +1,7 @@
-"""Groups: one agent each, named by its folder in the tree."""
+"""Groups: one agent each, named by its folder in the tree. Watchers: groups that see another's messages as context.
+
+Uids: the sandboxes of a world run as a host uid of its own where the gateway is root. A number is never given twice.
+"""
 
 import json
 from collections.abc import Sequence
@@ -6,12 +9,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from gatepost.core.errors import SetupError
 from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.gateways import group_places
 from gatepost.store.messages import inbox
-from gatepost.store.port import Db, inline_read
-from gatepost.store.rooms import watchers
+from gatepost.store.port import Db, LockKind, inline_read
 
 Count = Annotated[int, Meta(ge=0, lt=10**9)]
 
@@ -140,7 +143,7 @@ def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
 def _hide_from_siblings(db: Db, folder: str) -> None:
     """A group is sealed: what those beside it have from watching it, and were not shown yet, they never are."""
     above = folder.rpartition("/")[0]
-    for observer in watchers.list_observers(db, folder):
+    for observer in list_observers(db, folder):
         if observer.rpartition("/")[0] == above:
             inbox.remove_watched(db, observer, folder)
 
@@ -158,3 +161,48 @@ def remove(db: Db, folder: str) -> bool:
     removed = db.run("DELETE FROM groups WHERE folder = ?", (folder,))
     group_places.remove_unused(db, folder)
     return bool(removed)
+
+
+@inline_read
+def list_observers(db: Db, source: str) -> list[str]:
+    """Return the groups that watch another."""
+    return [row[0] for row in db.rows("SELECT observer FROM watchers WHERE source = ? ORDER BY observer", (source,))]
+
+
+def add_watcher(db: Db, observer: str, source: str, by: str, now: int) -> bool:
+    """False if it did already."""
+    return bool(
+        db.run(
+            "INSERT INTO watchers (observer, source, added_by, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (source, observer) DO NOTHING",
+            (observer, source, by, now),
+        )
+    )
+
+
+def remove_watcher(db: Db, observer: str, source: str) -> bool:
+    return bool(db.run("DELETE FROM watchers WHERE observer = ? AND source = ?", (observer, source)))
+
+
+@inline_read
+def get_uid(db: Db, world: str) -> int | None:
+    row = db.row("SELECT uid FROM uids WHERE world = ?", (world,))
+    return int(row[0]) if row else None
+
+
+def assign_uid(db: Db, world: str, first: int, last: int, now: int) -> int:
+    """The world's uid. It gets the next one of the range if it has none, or one from outside the range."""
+    db.lock(LockKind.RULES, "uids")
+    known = get_uid(db, world)
+    if known is not None and first <= known <= last:
+        return known
+    row = db.row("SELECT MAX(uid) FROM uids WHERE uid >= ? AND uid <= ?", (first, last))
+    found = first if row is None or row[0] is None else int(row[0]) + 1
+    if found > last:
+        raise SetupError(f"every uid of sandbox.uids = {first}-{last} is in use; widen the range")
+    db.run(
+        "INSERT INTO uids (world, uid, assigned_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (world) DO UPDATE SET uid = excluded.uid, assigned_at = excluded.assigned_at",
+        (world, found, now),
+    )
+    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
-from gatepost.store.sessions.session_notes import HistoryLine
+from gatepost.store.sessions.sessions import HistoryLine
 
 if TYPE_CHECKING:
     from gatepost.store.sessions.turns import Turn

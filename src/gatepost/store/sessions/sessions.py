@@ -1,5 +1,10 @@
-"""Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
+"""Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones.
 
+Notes of a session: what people pinned for its agent, the summary that its conversation began with, and the transcript
+of the one that it was forked from.
+"""
+
+import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
@@ -13,7 +18,8 @@ from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table, make_row_parser, value_marks
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import requests
-from gatepost.store.sessions import session_notes
+
+HistoryLine = dict[str, str | bool]  # of what was said: own, sender, text
 
 
 class SessionMode(StrEnum):
@@ -68,6 +74,21 @@ class Session(Struct, frozen=True):
 
 
 SESSIONS = Table("sessions", Session)
+
+
+class SessionNotes(Struct, frozen=True):
+    session_id: str
+    pinned: str = ""
+    pinned_by: str = ""
+    summary: str = ""
+    transcript: str = ""  # JSON: lines
+
+    @property
+    def lines(self) -> list[HistoryLine]:
+        return json.loads(self.transcript) if self.transcript else []
+
+
+SESSION_NOTES = Table("session_notes", SessionNotes)
 
 
 def key_of(mode: SessionMode, folder: str, instance: str, address: str, thread: str) -> str:
@@ -290,7 +311,7 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
 def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
     """Let the next provider, whichever it is, start from this summary. Permissions given for the conversation stay."""
     db.execute_later("DELETE FROM conversations WHERE session_id = ?", (session_id,))
-    session_notes.set_summary(db, session_id, summary)
+    set_summary(db, session_id, summary)
 
 
 def remove_conversations(db: Db, session_id: str, now: int) -> None:
@@ -298,8 +319,43 @@ def remove_conversations(db: Db, session_id: str, now: int) -> None:
     conversation."""
     db.execute_later("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
-    session_notes.remove_summary(db, session_id)
+    remove_summary(db, session_id)
     db.execute_later(
         "DELETE FROM session_files WHERE session_id = ?", (session_id,)
     )  # they go when its sandbox starts next
     db.execute_later("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+
+
+def get_notes(db: Db, session_id: str) -> SessionNotes:
+    """Return the notes of a session, empty ones if there are none."""
+    return SESSION_NOTES.get(db, "WHERE session_id = ?", session_id) or SessionNotes(session_id)
+
+
+def set_pinned_note(db: Db, session_id: str, text: str, by: str) -> None:
+    """Pin a note for the agent; '' takes it back."""
+    SESSION_NOTES.insert(
+        db,
+        "ON CONFLICT (session_id) DO UPDATE SET pinned = excluded.pinned, pinned_by = excluded.pinned_by",
+        session_id=session_id,
+        pinned=text,
+        pinned_by=by if text else "",
+    )
+
+
+def set_summary(db: Db, session_id: str, text: str) -> None:
+    """Set the summary of all messages so far. It takes the place of a transcript."""
+    SESSION_NOTES.insert(
+        db,
+        "ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, transcript = ''",
+        session_id=session_id,
+        summary=text,
+    )
+
+
+def add_notes(db: Db, new: SessionNotes) -> None:
+    """Add the notes of a session that has none yet."""
+    SESSION_NOTES.insert(db, "", new)
+
+
+def remove_summary(db: Db, session_id: str) -> None:
+    db.run("UPDATE session_notes SET summary = '', transcript = '' WHERE session_id = ?", (session_id,))

@@ -14,7 +14,7 @@ from gatepost.store.messages import inbox, message_steps, messages, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.people import identities
 from gatepost.store.port import Db, OutdatedDecision, Row
-from gatepost.store.sessions import provider_answers, provider_handover, sessions
+from gatepost.store.sessions import provider_handover, sessions, sleeping_turns
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.sleeping_turns import ASLEEP
 from gatepost.store.sessions.turns import CONTINUATION, GATEWAY_STOPPED, TURNS, Turn, TurnState, find_open, get
@@ -327,7 +327,7 @@ def _add_continuation(db: Db, turn: Turn, into: Turn, now: int, cause: str) -> t
                 "words": each.reason[:LONGEST_DECIDED],
                 "given": json.dumps(each.answer, ensure_ascii=False)[:LONGEST_LISTED] if each.answer else "",
             }
-            for each in provider_answers.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
+            for each in sleeping_turns.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
         ],
         "total": outbox.count_done(db, turn.id),
         "done": [

@@ -12,16 +12,20 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.messages.inbound import MessageKind
+from gatepost.messages.outbound import Op
 from gatepost.store.engine.table import Table
-from gatepost.store.messages import inbox, interim_lines, mailbox_rows, message_steps, outbox
+from gatepost.store.messages import inbox, mailbox_rows, message_steps, outbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import SYSTEM, Message
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import requests
 from gatepost.store.sessions import agents, sessions, tool_calls
 from gatepost.store.sessions.sessions import SessionState
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
+TRANSIENT = "transient"  # in the payload of a line that is deleted when its turn ends
+_SHOWN = (EffectState.PENDING, EffectState.SENDING, EffectState.SENT)
 CONTINUATION = "continue:"  # how the platform ids of messages begin that list for an agent what it has done
 
 
@@ -219,7 +223,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str
                 requeue(db, entry, message, "the turn ended before it was its turn", now)
     _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
     if has_status:
-        interim_lines.remove(db, turn_id, turn.folder, now)
+        _remove_interim_lines(db, turn_id, turn.folder, now)
     return True
 
 
@@ -254,7 +258,7 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
 def fail(db: Db, turn: Turn, reason: str, now: int) -> None:
     """The turn is over for good. People see no more of it than what it said."""
     end(db, turn, TurnState.FAILED, reason, "{}", now)
-    interim_lines.remove(db, turn.id, turn.folder, now)
+    _remove_interim_lines(db, turn.id, turn.folder, now)
 
 
 def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:
@@ -282,3 +286,35 @@ def _record_end(
     sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     if turn.instance == agents.INSTANCE:
         agents.record_turn_end(db, turn, state, error, now)
+
+
+def find_interim_lines(db: Db, turn_id: str) -> OutboxEffect | None:
+    """Return the message that shows the interim lines of a turn, None if there is none."""
+    return outbox.find_by_key(db, f"{turn_id}/status")
+
+
+def _remove_interim_lines(db: Db, turn_id: str, folder: str, now: int) -> None:
+    """Delete the interim lines of a turn that has ended, where the channel can. Effects that wait are sent first: after
+    a power cut, one may be sent already and recorded as waiting."""
+    shown = find_interim_lines(db, turn_id)
+    if shown is None or not shown.payload.get(TRANSIENT) or shown.state not in _SHOWN:
+        return
+    outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
+    outbox.add(
+        db,
+        NewEffect(
+            key=f"{turn_id}/status/end",
+            op=Op.DELETE,
+            origin=EffectOrigin.STATUS,
+            instance=shown.instance,
+            address=shown.address,
+            thread=shown.thread,
+            payload={},
+            folder=folder,
+            session_id=shown.session_id,
+            turn_id=turn_id,
+            attempt=shown.attempt,
+            target_id=shown.message_id,
+        ),
+        now,
+    )

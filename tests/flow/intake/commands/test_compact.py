@@ -11,7 +11,7 @@ from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
-from gatepost.store.sessions import groups, session_notes, sessions, turn_claims, turns
+from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, CommandDesk
@@ -101,7 +101,7 @@ async def test_the_next_conversation_begins_with_the_summary(desk: CommandDesk) 
 
     assert await finish(desk, session, "We planted a plum.") == ["We planted a plum.", compaction.SHORTENED]
     assert await desk.store.read(sessions.get_conversation, session, "scripted") == ""
-    assert (await desk.store.read(session_notes.get, session)).summary == "We planted a plum."
+    assert (await desk.store.read(sessions.get_notes, session)).summary == "We planted a plum."
 
 
 async def test_without_a_summary_the_conversation_stays(desk: CommandDesk) -> None:
@@ -116,7 +116,7 @@ async def test_a_summary_is_bounded(desk: CommandDesk) -> None:
     session = await talked(desk)
     await desk.say("/compact", ADMIN)
     await finish(desk, session, "x" * 100_000)
-    assert len((await desk.store.read(session_notes.get, session)).summary) == compaction.LONGEST_SUMMARY
+    assert len((await desk.store.read(sessions.get_notes, session)).summary) == compaction.LONGEST_SUMMARY
 
 
 async def test_a_provider_that_did_it_keeps_its_conversation(desk: CommandDesk) -> None:

@@ -10,7 +10,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sessions import session_notes, sessions, turns
+from gatepost.store.sessions import sessions, turns
 from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, ROOM, CommandDesk
@@ -31,12 +31,12 @@ async def conversation(desk: CommandDesk) -> str:
 async def test_new_starts_a_new_conversation_and_erases_nothing(desk: CommandDesk) -> None:
     await desk.say("hello")
     session = await remember(desk)
-    await desk.do(lambda db: session_notes.set_summary(db, session, "what was"))
+    await desk.do(lambda db: sessions.set_summary(db, session, "what was"))
     await desk.do(lambda db: inbox.cancel_waiting(db, session, "over", NOON))
 
     assert await desk.ask("/new") == BEGUN
     assert await conversation(desk) == ""
-    assert (await desk.store.read(session_notes.get, session)).summary == ""
+    assert (await desk.store.read(sessions.get_notes, session)).summary == ""
     assert (await desk.session()).id == session
     assert desk.ended == [session]
     assert len(await desk.store.read(messages.list_in_room, "fake", ROOM, 0, 10)) == 3

@@ -7,7 +7,7 @@ from gatepost.flow.intake.commands.pin import NO_PINS, NOT_KNOWN, NOTHING
 from gatepost.messages.inbound import Quote
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store.port import Db
-from gatepost.store.sessions import session_notes, sessions
+from gatepost.store.sessions import sessions
 
 from .conftest import ADA, BOB, GUEST, CommandDesk
 
@@ -19,7 +19,7 @@ async def test_a_note_is_kept_shown_and_taken_back(desk: CommandDesk) -> None:
     assert await desk.store.read(sessions.list_open) == []
     assert (await desk.ask("/pin Speak French\nplease", ADA)).startswith("Pinned.")
     session = await desk.session()
-    notes = await desk.store.read(session_notes.get, session.id)
+    notes = await desk.store.read(sessions.get_notes, session.id)
     assert (notes.pinned, notes.pinned_by) == ("Speak French\nplease", ADA)
     assert await desk.ask("/pin", BOB) == f"Pinned by {ADA}:\nSpeak French\nplease"
     assert "Pinned: a note" in await desk.ask("/status")

@@ -10,7 +10,7 @@ from gatepost.messages.outbound import Feature, Op
 from gatepost.store.messages import messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.rights import audit
-from gatepost.store.sessions import session_notes
+from gatepost.store.sessions import sessions
 
 LONGEST_NOTE = 2000  # characters
 OFF = frozenset({"off", "none"})
@@ -43,7 +43,7 @@ def _set_note(call: CommandCall, text: str) -> IntakeResult:
     else:
         changed = [session for _, session in call.list_sessions()]
     for session in changed:
-        session_notes.set_pinned(db, session.id, text, by)
+        sessions.set_pinned_note(db, session.id, text, by)
         details = {"session": session.id, "folder": session.folder, "characters": len(text)}
         audit.append(db, audit.AuditRecord(call.case.now, by, "session.pin", "done", details))
     said = "Pinned. The agent sees it with each turn from the next one on." if text else "Nothing is pinned any more."
@@ -51,7 +51,7 @@ def _set_note(call: CommandCall, text: str) -> IntakeResult:
 
 
 def _render_notes(call: CommandCall) -> str:
-    found = [session_notes.get(call.case.db, session.id) for _, session in call.list_sessions()]
+    found = [sessions.get_notes(call.case.db, session.id) for _, session in call.list_sessions()]
     texts = dict.fromkeys(f"Pinned by {each.pinned_by}:\n{each.pinned}" for each in found if each.pinned)
     return "\n\n".join(texts) or NOTHING
 

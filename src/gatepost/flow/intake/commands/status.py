@@ -17,7 +17,7 @@ from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.rights import switches, waiting_requests
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import Task
-from gatepost.store.sessions import session_notes, turns
+from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.turns import TurnState
 
@@ -95,7 +95,7 @@ def _render_status(call: CommandCall, folder: str, session: Session | None) -> s
         lines.append(f"Requests that wait for a person: {asked}")
     if task := tasks.find_next_in_room(db, folder, session.instance, session.address):
         lines.append(f"Next scheduled task: {_render_moment(task)}")
-    if session_notes.get(db, session.id).pinned:
+    if sessions.get_notes(db, session.id).pinned:
         lines.append("Pinned: a note; /pin shows it")
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config, setting
 from gatepost.store.port import Store
-from gatepost.store.sessions import uids
+from gatepost.store.sessions import groups
 
 UID = setting(
     "sandbox.uid",
@@ -70,7 +70,7 @@ async def group_uid(store: Store, config: Config, clock: Clock, folder: str) -> 
     if usual is None or wanted is None:
         return usual
     first, last = wanted
-    known = await store.read(uids.get, world_of(folder))
+    known = await store.read(groups.get_uid, world_of(folder))
     if known is not None and first <= known <= last:
         return known
-    return await store.write(uids.assign, world_of(folder), first, last, clock.now())
+    return await store.write(groups.assign_uid, world_of(folder), first, last, clock.now())

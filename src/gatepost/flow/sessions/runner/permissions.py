@@ -21,7 +21,7 @@ from gatepost.messages.text import clean, one_line
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import audit, requests, waiting_requests
 from gatepost.store.rights.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sessions import provider_answers, timeline
+from gatepost.store.sessions import sleeping_turns, timeline
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.timeline import TimelineKind
@@ -99,7 +99,7 @@ def record_request(
     db.lock(LockKind.QUOTA, "requests", session.folder)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
-        provider_answers.claim_answer(db, asked.id, now)
+        sleeping_turns.claim_answer(db, asked.id, now)
         return RecordedPermission(_repeat_answer(db, session, turn, asked, now))
     requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
     if asked is not None and asked.state is RequestState.PENDING:

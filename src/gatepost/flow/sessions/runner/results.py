@@ -20,7 +20,7 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text_size import TextUnit, measure
-from gatepost.store.messages import destinations, interim_lines, message_steps, outbox
+from gatepost.store.messages import destinations, message_steps, outbox
 from gatepost.store.messages.destinations import Destination, DestinationKind
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -286,7 +286,7 @@ def record_status(
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return None
-    first = interim_lines.find(db, turn_id)
+    first = turns.find_interim_lines(db, turn_id)
     if first is not None:
         outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
     outbox.add(
@@ -300,7 +300,7 @@ def record_status(
             thread=turn.thread,
             text=text,
             payload={"text": text},
-            hidden={interim_lines.TRANSIENT: True} if channels.deletes_unseen(turn.instance) else {},
+            hidden={turns.TRANSIENT: True} if channels.deletes_unseen(turn.instance) else {},
             folder=turn.folder,
             session_id=turn.session_id,
             turn_id=turn_id,

@@ -15,11 +15,10 @@ from gatepost.mailbox.runner_frames import (
     bound_conversation,
 )
 from gatepost.store.port import Db
-from gatepost.store.sessions import forks, pinned_rules, session_notes, sessions
+from gatepost.store.sessions import forks, pinned_rules, sessions
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.pinned_rules import PinnedRule
-from gatepost.store.sessions.session_notes import SessionNotes
-from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.sessions import Session, SessionMode, SessionNotes
 
 
 async def make_welcome(parts: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
@@ -71,7 +70,7 @@ def make_transcribe_options(config: Config) -> dict[str, Any]:
 def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes, str]:
     return (
         sessions.get_conversation(db, session_id, provider),
-        session_notes.get(db, session_id),
+        sessions.get_notes(db, session_id),
         forks.get_unused_conversation(db, session_id, provider),
     )
 

@@ -9,6 +9,15 @@ from __future__ import annotations
 from gatepost.jsonrpc.eras import Json
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from gatepost.jsonrpc.plain_json import encode_ascii
+from gatepost.serve.agents.bridge.client import (
+    ClientMessage,
+    StdoutWriter,
+    encode_header,
+    list_answers,
+    log,
+    read_json,
+    render_error,
+)
 from gatepost.serve.agents.bridge.http import (
     BridgeFailure,
     BridgeHttpClient,
@@ -17,8 +26,6 @@ from gatepost.serve.agents.bridge.http import (
     GatewayUnreachable,
 )
 from gatepost.serve.agents.bridge.loop import PollCondition, PollLoop, PollTask, PollWait, now
-from gatepost.serve.agents.bridge.messages import ClientMessage, encode_header, list_answers, read_json, render_error
-from gatepost.serve.agents.bridge.stdio import StdoutWriter, log
 
 FAREWELL_S = 2.0  # for the last lines, and for the DELETE
 HANDSHAKE_S = 30.0  # for an initialize of our own
@@ -320,11 +327,15 @@ class GatewayExchange:
         if content is None:
             log("the gateway sent what is not JSON; it was dropped")
             return
+        answered = []
         for answer in list_answers(content):
             key = encode_ascii(answer["id"])
             request = message or self.pending.get(key)
-            if request is None or request.owed.pop(key, self) is self:
+            if request is None or key not in request.owed:
                 return  # answered before, or never asked
+            answered.append((key, request, answer))
+        for key, request, answer in answered:
+            request.owed.pop(key, None)
             request.answer = answer
             if request.replayed:
                 return

@@ -8,8 +8,8 @@ import os
 import select
 
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, JsonRpcFailure
+from gatepost.serve.agents.bridge.client import read_buffer
 from gatepost.serve.agents.bridge.loop import PollWait, now
-from gatepost.serve.agents.bridge.stdio import read_buffer
 
 CRLF = b"\r\n"
 CONNECT_S = 5.0

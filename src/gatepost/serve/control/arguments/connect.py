@@ -1,5 +1,5 @@
-"""Connect: try an agent in a session of its own, and put in force what was tried; and a check of the endpoints whose
-models groups use.
+"""Connect: try an agent in a session of its own, and put in force what was tried. Checks beside it: the endpoints whose
+models groups use, and the isolation that a group's agents get.
 
 Keys and prices are the whole gateway's, so the right is needed for the root and not for the group alone.
 """
@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from gatepost.core.record_fields import argument, option
+from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.serve.control.arguments.groups import SetGroupResult
 from gatepost.serve.control.declaration import OperationArgs, declares
@@ -110,3 +111,11 @@ class EndpointCheck(Struct, frozen=True):
 @declares("models.check", right="status.read")
 class CheckModelsArgs(OperationArgs[list[EndpointCheck]], frozen=True):
     """Check whether the endpoints that groups use can be reached and take their keys. Nothing is spent."""
+
+
+@declares("sandbox.walls", right="status.read")
+class IsolationArgs(OperationArgs[SandboxIsolation], frozen=True):
+    """Tell which sandbox a group's agents get, as the gateway itself sees this machine."""
+
+    folder: Annotated[str, option("The group; '': one that says nothing of sandboxes.", scope=True)] = ""
+    provider: Annotated[str, option("For this provider instead of the group's.")] = ""

@@ -8,8 +8,7 @@ from msgspec import Struct
 from gatepost.core.record_fields import argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.egress import EgressAttempt, EgressRule
-from gatepost.store.rights.secret_rows import Secret, SecretUse
-from gatepost.store.rooms.bindings import Binding
+from gatepost.store.rights.secret_rows import Binding, Secret, SecretUse
 
 SECRETS_READ, SECRETS_WRITE = "secrets.read", "secrets.write"
 SecretName = Annotated[str, argument("In capitals.", examples=("ANTHROPIC_API_KEY",))]

@@ -1,7 +1,8 @@
 """Connect: try an agent in a session of its own, and put in force what was tried. Two operations, because only whoever
 asked can say that the answer still matters.
 
-A third checks the endpoints that groups use: whether each can be reached and takes its key. Nothing is spent.
+Two checks stand beside them. One tells whether the endpoints that groups use can be reached and take their keys; it
+spends nothing. The other tells which sandbox a group's agents get, as the gateway itself sees this machine.
 """
 
 import asyncio
@@ -28,7 +29,8 @@ from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
 from gatepost.flow.budgets_and_secrets import SpenderSecrets
 from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER, load_effective_group
-from gatepost.flow.sessions.sandbox.isolation import find_isolation
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
+from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import TrialRequest
@@ -43,6 +45,7 @@ from gatepost.serve.control.arguments.connect import (
     ConnectCheck,
     ConnectResult,
     EndpointCheck,
+    IsolationArgs,
     KeepConnectionArgs,
     ListConnectableArgs,
     TrialCancellation,
@@ -360,3 +363,9 @@ async def check_models(deps: OperationDeps, args: CheckModelsArgs) -> list[Endpo
             key = str(error)
         found.append((use, key))
     return await check_endpoints(found)
+
+
+@operation
+async def get_isolation(deps: OperationDeps, args: IsolationArgs) -> SandboxIsolation:
+    group = await deps.store.read(groups.get, args.folder) if args.folder else None
+    return await asyncio.to_thread(find_isolation, deps.config, group or ANYBODY, args.provider)

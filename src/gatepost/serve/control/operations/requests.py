@@ -14,7 +14,7 @@ from gatepost.serve.control.arguments.requests import (
 )
 from gatepost.serve.control.contract import read_operation
 from gatepost.store.port import Db
-from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 
 
@@ -45,7 +45,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         state=asked.state,
         decision="" if waits else _render_outcome(db, asked),
         quorum=asked.quorum,
-        voters=request_votes.list_voters(db, asked.id),
+        voters=request_cards.list_voters(db, asked.id),
         choices=[] if is_question or not waits else _list_choices(asked),
         questions=[_make_question(asked, each) for each in parse_questions(asked.input)] if is_question else [],
         asked_at=asked.asked_at,

@@ -44,11 +44,9 @@ from gatepost.store.gateways.gateway_checks import check_rotation
 from gatepost.store.gateways.gateway_identity import find_mark, render_keys
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rights import egress, secrets
+from gatepost.store.rights import egress, secret_rows, secrets
 from gatepost.store.rights.egress import EgressAttempt, EgressRule
-from gatepost.store.rights.secret_rows import SecretOwner, SecretUse
-from gatepost.store.rooms import bindings
-from gatepost.store.rooms.bindings import Binding
+from gatepost.store.rights.secret_rows import Binding, SecretOwner, SecretUse
 from gatepost.store.sessions import groups
 
 LARGEST_VALUE = 64 * 1024  # bytes
@@ -135,7 +133,7 @@ async def set_secret(deps: OperationDeps, args: SetSecretArgs) -> SetSecretResul
 
 @read_operation
 def list_secrets(db: Db, args: ListSecretsArgs, now: int) -> list[SecretListItem]:
-    bound = bindings.list_all(db)
+    bound = secret_rows.list_bindings(db)
     return [
         extend(SecretListItem, each, bound_to=[render_binding(to) for to in bound if to.name == each.name])
         for each in secrets.list_all(db)
@@ -175,7 +173,7 @@ async def bind_secret(deps: OperationDeps, args: BindSecretArgs) -> BindSecretRe
 
     def put(db: Db) -> BindSecretResult:
         _check_owner_exists(db, SecretOwner(holder))
-        made = bindings.put(db, holder or None, name, place, header, template, deps.caller, now)
+        made = secret_rows.put_binding(db, holder or None, name, place, header, template, deps.caller, now)
         verdict = rules.check_target(egress.list_rules(db), holder, EgressTarget(*place[1:]))
         there = any(secret.name == name for secret in secrets.list_all(db))
         return extend(BindSecretResult, made, is_set=there, is_allowed=verdict.allowed)
@@ -188,7 +186,7 @@ async def unbind_secret(deps: OperationDeps, args: UnbindSecretArgs) -> list[Bin
     name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
 
     def delete(db: Db) -> list[Binding]:
-        gone = bindings.remove(db, args.folder or None, name, place)
+        gone = secret_rows.remove_binding(db, args.folder or None, name, place)
         if not gone:
             raise NotFound("binding", f"{name} to {args.host}", "`gatepost secret list` shows what is bound to what")
         return gone
@@ -198,7 +196,7 @@ async def unbind_secret(deps: OperationDeps, args: UnbindSecretArgs) -> list[Bin
 
 @read_operation
 def list_bindings(db: Db, args: ListBindingsArgs, now: int) -> list[Binding]:
-    return bindings.list_all(db)
+    return secret_rows.list_bindings(db)
 
 
 @operation

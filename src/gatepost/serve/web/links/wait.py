@@ -14,8 +14,8 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow.links.link_messages import INSTANCE
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.store.port import Store
-from gatepost.store.web import link_outcomes
-from gatepost.store.web.link_outcomes import LinkOutcome
+from gatepost.store.web import links
+from gatepost.store.web.links import LinkOutcome
 
 LONGEST_S = 60
 MOST, MOST_OF_LINK = 64, 8
@@ -67,7 +67,7 @@ class LinkWaits:
         try:
             while True:
                 bell.clear()  # before the look: what rings during it is heard after it
-                outcome = await self._store.read(link_outcomes.get_outcome, message_id)
+                outcome = await self._store.read(links.get_outcome, message_id)
                 left = deadline - asyncio.get_running_loop().time()
                 if outcome.is_over or left <= 0 or any(each.done() for each in ended):
                     return outcome

@@ -25,9 +25,9 @@ from gatepost.core.clock import MINUTE, Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import KEY_BYTES, Keyring, KeySet
 from gatepost.serve.web.signin.browser_login import BrowserLogins
+from gatepost.store.people import logins
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import secrets
-from gatepost.store.web import spent_tickets
 
 LASTS = 5 * MINUTE
 LONGEST = 3500  # characters: a cookie holds some 4000
@@ -92,7 +92,7 @@ class SignInTickets:
             return None
         if ticket.purpose is not purpose or ticket.expires_at <= now:
             return None
-        return None if await self._store.read(spent_tickets.is_there, ticket.id) else ticket
+        return None if await self._store.read(logins.is_ticket_spent, ticket.id) else ticket
 
 
 class TicketCookies:
@@ -124,7 +124,7 @@ def _sign(keys: KeySet, key_id: str, body: str) -> bytes | None:
 
 def spend(db: Db, ticket: SignInTicket, now: int) -> bool:
     """For the transaction of what the ticket is good for. False if it was spent before, at any gateway."""
-    return spent_tickets.add(db, ticket.id, ticket.expires_at, now)
+    return logins.add_spent_ticket(db, ticket.id, ticket.expires_at, now)
 
 
 def encode_text(raw: bytes) -> str:

@@ -10,7 +10,7 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone
 from gatepost.serve.web.pages.people.requests import list_row_actions, make_request_view, make_requests_view
-from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions.sessions import SessionState
 
@@ -50,7 +50,7 @@ async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(op
 
 async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(operation_deps: Any) -> None:
     asked = await operation_deps.store.write(add(RequestKind.CALL, input={"text": "hi"}, editable=True, quorum=2))
-    await operation_deps.store.write(request_votes.add_vote, asked.id, "tg:user/ada", NOON)
+    await operation_deps.store.write(request_cards.add_vote, asked.id, "tg:user/ada", NOON)
     found = await show(operation_deps, asked.id)
     view = make_request_view(found)
     assert (found.voters, found.quorum) == (["tg:user/ada"], 2)

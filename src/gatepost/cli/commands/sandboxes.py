@@ -1,0 +1,200 @@
+"""`gatepost sandbox`: look around where an agent lives.
+
+A command runs in a sandbox that is built exactly as a session of that group gets it, on a session folder of its own,
+which is gone afterwards. It has the group's way out, which this process serves. Works with the gateway up or down;
+nothing runs under `gatepost panic`.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of
+from gatepost.core import ids, settings
+from gatepost.core.errors import NotFound, SetupError, Unavailable
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.home import Home
+from gatepost.core.records import replace
+from gatepost.core.registry import Registry, load_folder
+from gatepost.core.settings import Config
+from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.sessions.sandbox.isolation import find_isolation
+from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_sandbox
+from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
+from gatepost.store.engine.readonly import read_store
+from gatepost.store.rights import egress, switches
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
+from gatepost.tools.call import Caller
+
+MOST_TOLD = 20  # refusals
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxEgress:
+    """The way out of the one sandbox, for whoever starts that and waits for it."""
+
+    admit: Callable[[Sandbox], None]  # its processes are let in
+    revoke: Callable[[], None]
+    stopped: Callable[[], Coroutine[None, None, None]]
+
+
+@click.group()
+def sandbox_command() -> None:
+    """Look around where an agent lives."""
+
+
+@sandbox_command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--no-walls", is_flag=True, help="Run on the host itself where no sandbox works, with all your rights.")
+@click.option("--folder", "named", default="", metavar="FOLDER", help="The same as FOLDER before CMD.")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] CMD...")
+@click.pass_obj
+def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) -> int:
+    """Run CMD in a sandbox as a session of the group FOLDER gets it; its exit code is ours.
+
+    Hosts that the egress proxy refused are printed at the end, and recorded as for an agent. If that group's sessions
+    have no isolation, nothing runs without --no-walls.
+
+    Example: gatepost sandbox run acme/eng -- sh
+    """
+    from gatepost import declarations
+    from gatepost.flow.gateways.folder_check import check_folder_here
+    from gatepost.flow.gateways.group_place import check_mark, place_home
+    from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+    from gatepost.store.gateways.gateway_identity import get_gateway_name
+
+    folder, words = (named, words) if named else (words[0], words[1:])
+    words = words[1:] if words[:1] == ("--",) else words
+    if not words:
+        raise click.UsageError("say what to run: gatepost sandbox run FOLDER -- CMD …")
+    place = home_of(home)
+    group, parents = read_store(place, groups.get, folder), read_store(place, groups.list_ancestors, folder)
+    if group is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    if read_store(place, switches.get, switches.PANIC) is not None:
+        raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`); `gatepost panic --off` goes on")
+    declarations.load_package()
+    for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
+        load_folder(place.plugins / kind, kind)
+    config = settings.load_declared(place.path)
+    place = place_home(place, config)
+    if place.shared is not None:
+        read_store(place, check_mark, place.shared, get_gateway_name(config))
+        place.prepare()
+    read_store(place, check_folder_here, place, folder)
+    run = read_store(place, load_effective_group, config, folder) or group
+    chosen = choose_kind(config, group, run.provider, no_walls)
+    return asyncio.run(_run(place, config, [group, *parents], run.provider, words, chosen))
+
+
+def choose_kind(
+    config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[MakeSandboxKind] = SANDBOXES
+) -> SandboxKind:
+    """Return what a session of the group gets, if it has walls; what has none is only run if that was asked for."""
+    try:
+        name, kind = choose_sandbox(config, group, provider, registry)
+    except SetupError as error:
+        kind, why = registry["process"](config), str(error)
+    else:
+        if kind.isolated:
+            return kind
+        trouble = find_isolation(config, registry=registry).trouble  # the demo goes without where nothing works
+        why = trouble or f"the sandbox of this group is {name!r}, which has no walls"
+    if not no_walls:
+        raise SetupError(f"{why}; --no-walls runs this on the host itself, with all your rights")
+    output.print_line("gatepost: NO WALLS: this runs on the host itself, with all rights of your own user", error=True)
+    return kind
+
+
+async def _run(
+    home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...], kind: SandboxKind
+) -> int:
+    """`line`: the group and those above it."""
+    from gatepost.egress.endpoints import own_bases
+    from gatepost.flow.sessions.sandbox.sandbox_plan import make_sandbox_plan, prepare_folders, wrap_with_forwarder
+
+    group, *parents = line
+    uid = await _uid(home, config, group, isolated=kind.isolated)
+    session = ids.new("look")
+    if kind.isolated:  # without walls it has the host's own network
+        cmd = wrap_with_forwarder(cmd)
+    try:
+        prepare_folders(home, config, group, session, uid)
+        plan = make_sandbox_plan(
+            home, config, group, session, provider=provider, parents=parents, command=cmd, stdio=True, uid=uid
+        )
+        own = own_bases(each.options for each in (group, *parents))
+        async with _open_egress(home, config, Caller(group.folder, session, provider), plan.uid, own) as way:
+            # Not by the name of the home: a gateway that starts meanwhile ends what bears it.
+            sandbox = await kind.start(replace(plan, name=f"gatepost-{session}", log=None))
+            way.admit(sandbox)
+            for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(sign, sandbox.kill)
+            code = await _wait(sandbox, way)
+    finally:
+        _remove_session(home, session)
+    return code if code >= 0 else 128 - code
+
+
+async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
+    from gatepost.core.clock import SystemClock
+    from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
+    from gatepost.store.engine.open_store import open_store
+
+    store = open_store(home, config, readers=1)
+    try:
+        return await find_sandbox_uid(store, config, SystemClock(), group.folder, isolated=isolated)
+    finally:
+        store.close()
+
+
+async def _wait(sandbox: Sandbox, way: SandboxEgress) -> int:
+    """Until it ends by itself, or by a panic: no daemon knows of it, so this command looks."""
+    ended, panic = asyncio.create_task(sandbox.wait()), asyncio.create_task(way.stopped())
+    try:
+        await asyncio.wait({ended, panic}, return_when=asyncio.FIRST_COMPLETED)
+        if panic.done() and not ended.done():
+            way.revoke()
+            output.print_line("gatepost: everything is stopped (`gatepost panic`), and this was ended", error=True)
+            sandbox.kill()
+        return await ended
+    finally:
+        panic.cancel()
+        sandbox.kill()
+
+
+@asynccontextmanager
+async def _open_egress(
+    home: Home, config: Config, caller: Caller, uid: int | None, own: Mapping[str, VendorBaseUrl]
+) -> AsyncIterator[SandboxEgress]:
+    """An egress.sock as a session has it."""
+    from gatepost.egress.egress_socket import EgressSocket
+    from gatepost.flow.standalone_egress import open_standalone_egress, wait_for_panic
+
+    started: list[Sandbox] = []
+    async with open_standalone_egress(home, config) as deps:
+        socket = EgressSocket(deps, caller, lambda pid: any(each.owns(pid) for each in started), own)
+        try:
+            await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
+            yield SandboxEgress(started.append, socket.revoke, partial(wait_for_panic, deps.store))
+        finally:
+            await socket.close()
+            tried = await deps.store.write(
+                egress.list_attempts, MOST_TOLD, caller.folder, "denied"
+            )  # behind what was written down
+            for each in reversed(tried):
+                if each.session_id == caller.session_id:
+                    output.print_line(f"gatepost: {each.reason}", error=True)
+
+
+def _remove_session(home: Home, session: str) -> None:
+    with open_untrusted(home.sessions) as sessions:
+        sessions.remove_tree(session)
+    with suppress(NotFound), open_untrusted(home.run) as sockets:
+        sockets.remove_tree(str(home.sockets_of(session).relative_to(home.run)))

@@ -1,0 +1,146 @@
+"""`gatepost session`: the conversations of agents."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_runner import zone_of
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
+from gatepost.serve.control.arguments.sessions import (
+    CloseResult,
+    CloseSessionArgs,
+    CopySessionArgs,
+    ForkSessionArgs,
+    ListSessionsArgs,
+    ResetResult,
+    ResetSessionArgs,
+    SessionDetails,
+    SetSessionArgs,
+    ShowSessionArgs,
+)
+from gatepost.store.sessions.forks import ForkedSession, ForkMethod
+from gatepost.store.sessions.replays import StartedReplay, TurnOutcome
+from gatepost.store.sessions.sessions import Session
+
+_HOW = {
+    ForkMethod.COPIED: "with a copy of the conversation",
+    ForkMethod.TRANSCRIPT: "with the transcript: the provider has no conversation that could be copied",
+}
+
+
+@click.group()
+def session_command() -> None:
+    """The conversations of agents: list, show, reset, set, close, fork, copy, replay."""
+
+
+@session_command.command("list")
+@from_operation(ListSessionsArgs)
+def list_sessions(run: CommandRun, found: list[Session]) -> None:
+    output.print_records(Session, found, empty="there is no conversation; `gatepost chat -m hello` begins one")
+
+
+@session_command.command()
+@from_operation(ShowSessionArgs)
+def show(run: CommandRun, found: SessionDetails) -> None:
+    from gatepost.access.budgets import render_usd
+
+    zone = zone_of(run.home)
+    own = {"address": lambda session: " ".join(each for each in (session.address, session.thread) if each)}
+    output.print_details(SessionDetails, found, own, width=8, sparse=True, zone=zone)
+    output.print_line()
+    if found.older:
+        output.print_line(f"older ones: --before {found.older}")
+    for each in found.events:
+        cost = render_usd(each.cost) if each.cost else ""
+        about = " ".join(part for part in (each.kind, each.who, each.state, cost) if part)
+        text = f": {one_line(each.text)}" if each.text else ""
+        output.print_line(f"{output.format_time(each.at, zone[0])}  {about}{text}")
+
+
+@session_command.command()
+@from_operation(ResetSessionArgs)
+def reset(run: CommandRun, done: ResetResult) -> None:
+    output.print_line(f"session {done.id} begins anew with the next message")
+
+
+@session_command.command("set")
+@from_operation(SetSessionArgs)
+def set_session(run: CommandRun, changed: Session) -> None:
+    provider, model = changed.provider or "its group's", changed.model or "the usual one"
+    output.print_line(f"session {changed.id}: provider {provider}, model {model}, from its next turn on")
+
+
+@session_command.command()
+@from_operation(CloseSessionArgs)
+def close(run: CommandRun, gone: CloseResult) -> None:
+    output.print_line(f"session {gone.id} is closed; the next message there starts afresh")
+
+
+@session_command.command()
+@from_operation(ForkSessionArgs)
+def fork(run: CommandRun, made: ForkedSession) -> None:
+    output.print_line(f"session {made.session_id} goes on in topic {made.topic}, {_HOW[made.how]}")
+
+
+@session_command.command("copy")
+@from_operation(CopySessionArgs)
+def copy_session(run: CommandRun, made: ForkedSession) -> None:
+    output.print_line(f"agent {made.session_id} begins {_HOW[made.how]}")
+    output.print_line(f"`gatepost agent send {made.session_id} TEXT` talks to it")
+
+
+def _read_files(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """The operation has texts where the command has files."""
+    read = dict(args)
+    if args.get("agents_md"):
+        read["agents_md"] = _read_file("--agents-md", args["agents_md"])
+    if args.get("skill"):
+        read["skill"] = {name: _read_file("--skill", path) for name, path in args["skill"].items()}
+    return read
+
+
+def _read_file(option: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Invalid(option, f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Invalid(option, f"{path} is no text in UTF-8") from None
+
+
+@session_command.command()
+@from_operation(ReplaySessionArgs, prepare=_read_files)
+def replay(run: CommandRun, made: StartedReplay) -> None:
+    turns = "1 turn" if made.turns == 1 else f"{made.turns} turns"
+    output.print_line(f"replay {made.session_id} repeats {turns} of {made.source_id}")
+    output.print_line(f"`gatepost session compare {made.session_id}` shows both side by side")
+
+
+@session_command.command()
+@from_operation(CompareReplayArgs, exit_code=lambda found: 0 if found.finished else 1)
+def compare(run: CommandRun, found: ReplayComparison) -> None:
+    changes = ", ".join(f"{name}: {value}" for name, value in found.changes.items()) or "nothing"
+    output.print_line(f"{found.source} and its replay {found.id} in {found.folder}; changed: {changes}")
+    for each in found.turns:
+        output.print_line()
+        output.print_line(output.colored(f"turn {each.number}: {each.input}", "strong"))
+        output.print_line(f"original{_render_outcome(each.original)}")
+        output.print_line(f"replayed{_render_outcome(each.replayed)}")
+    if not found.finished:
+        output.print_line()
+        output.print_line(output.colored("the replay is not finished yet", "warn"))
+
+
+def _render_outcome(outcome: TurnOutcome | None) -> str:
+    if outcome is None:
+        return ": –"
+    took = f"{outcome.took / 1_000_000:.1f} s" if outcome.took is not None else "at work"
+    head = f" ({outcome.state}, ${outcome.micro / 1_000_000:.4f}, {took})"
+    said = outcome.answer or (f"error: {outcome.error}" if outcome.error else "(nothing)")
+    return f"{head}: {said}"
