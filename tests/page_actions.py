@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gatepost.serve.web import pages
 from gatepost.serve.web.dashboard import sidebar
-from gatepost.serve.web.pages.records import overview
+from gatepost.serve.web.pages import overview
 
 from .source_trees import find_nodes
 

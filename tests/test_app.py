@@ -17,8 +17,8 @@ def test_a_gateway_that_serves_nothing_knows_every_setting_of_the_daemon(tmp_pat
         "load_plugins(Home(Path(sys.argv[1])))\n"
         "known = set(SETTINGS)\n"
         "import gatepost.daemon\n"
-        "from gatepost.core.registry import load_areas, load_package\n"
-        "load_package('gatepost.serve.web.signin'); load_areas('gatepost.serve.web.pages')\n"
+        "from gatepost.core.registry import load_package\n"
+        "load_package('gatepost.serve.web.signin'); load_package('gatepost.serve.web.pages')\n"
         "print('web.hosts' in known, *sorted(set(SETTINGS) - known))"
     )
     done = subprocess.run(

@@ -12,7 +12,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_areas, load_package
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
@@ -23,7 +23,7 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 
 load_package("gatepost.serve.control.operations")
-load_areas("gatepost.serve.web.pages")
+load_package("gatepost.serve.web.pages")
 LISTED = [each for _, each in PAGES.items() if each.listed]
 OWNER, STRANGER = "web:user/owner", "web:user/stranger"
 

@@ -122,18 +122,6 @@ def load_package(package: str) -> list[ModuleType]:
     return [importlib.import_module(f"{package}.{info.name}") for info in list_package_modules(package)]
 
 
-@cache
-def list_area_modules(package: str) -> dict[str, str]:
-    """The modules in the areas of a package, which are its folders, by their own names: whole names."""
-    areas = [f"{package}.{info.name}" for info in list_package_modules(package)]
-    return {info.name: f"{area}.{info.name}" for area in areas for info in list_package_modules(area)}
-
-
-def load_areas(package: str) -> list[ModuleType]:
-    """Import every module in the areas of a package; each registers itself."""
-    return [importlib.import_module(name) for name in list_area_modules(package).values()]
-
-
 def load_folder(folder: Path, kind: str) -> list[ModuleType]:
     """Import every file (or package) of a plug-in folder outside the package, once by a process: several commands ask
     twice. A broken one stops the start by name."""

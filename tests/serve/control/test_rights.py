@@ -211,7 +211,7 @@ ANSWERS_ALL = {
     "overview.show": "tests/serve/control/test_overview.py",
     "passkey.list": "tests/serve/control/test_passkeys.py",
     "passkey.rm": "tests/serve/control/test_passkeys.py",
-    "site.list": "tests/serve/web/pages/rooms/test_sites.py",
+    "site.list": "tests/serve/web/pages/test_sites.py",
 }
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
 

@@ -8,8 +8,8 @@ from gatepost.core.records import replace
 from gatepost.serve.control.arguments.ledger import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Link
-from gatepost.serve.web.pages.records.keep import KEPT_ROWS, NOTHING, make_store
-from gatepost.serve.web.pages.records.logs import list_traces
+from gatepost.serve.web.pages.ledger import KEPT_ROWS, NOTHING_KEPT, make_store
+from gatepost.serve.web.pages.logs import list_traces
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC
 
@@ -50,7 +50,7 @@ async def test_connectors_show_names_and_no_values(site: Any) -> None:
 
 def test_retention_names_its_settings_and_sizes() -> None:
     row = KeptRows("steps", "keep.steps_days", days=30, rows=4, over_age=1, oldest="")
-    table = make_table([row, replace(row, days=0)], KEPT_ROWS, NOTHING)
+    table = make_table([row, replace(row, days=0)], KEPT_ROWS, NOTHING_KEPT)
     assert table.rows[0].cells[1] == Link("keep.steps_days", "/dashboard/settings/keep.steps_days")
     assert [each.cells[2] for each in table.rows] == ["30 days", "ever"]
     facts = {each.label: each.value for each in make_store(StoreSize(3 * 1024 * 1024, shrinks=False)).items}

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_areas
+from gatepost.core.registry import Registry, load_package
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
@@ -74,7 +74,7 @@ class DashboardDeps(Struct, frozen=True, kw_only=True):
 class Dashboard:
     def __init__(self, deps: DashboardDeps, streams: ChangeStreams) -> None:
         self._deps, self._streams = deps, streams
-        load_areas("gatepost.serve.web.pages")
+        load_package("gatepost.serve.web.pages")
         self._pages = [each for _, each in deps.pages.items()]
 
     def routes(self) -> list[Route]:

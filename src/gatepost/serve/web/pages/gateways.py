@@ -1,0 +1,84 @@
+"""Gateways that share this store: which live, and what each does. The doctor: what is well, what is not, and the way
+out."""
+
+from collections.abc import Sequence
+
+from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs, RunDoctorArgs
+from gatepost.serve.health.findings import Finding
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import badge, code, get_tone, made, make_columns, make_moment, make_table
+from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, Note, PageView, Tone
+from gatepost.store.gateways.gateways import GatewayState
+
+ALONE = EmptyState(
+    text="This store is a file of one machine, so it has one gateway. Several share one on PostgreSQL: docs/scale.md."
+)
+
+CHECK_AGAIN = Action(label="Look again", operation="doctor.run", args={"fresh": True})
+NO_FINDINGS = EmptyState(text="Nothing was looked at yet.", action=CHECK_AGAIN)
+WORST_FIRST = ("fail", "warn")  # what is not well comes first
+FINDING = (
+    badge("level", "How"),
+    code("subject", "What"),
+    made("text", "Found", lambda each: each.text),
+    made("remedy", "What to do", lambda each: each.remedy or None),
+)
+
+
+def render_state(gateway: GatewayView) -> str:
+    """In one word. One that is dead has not been taken over from yet."""
+    if not gateway.alive and gateway.state is not GatewayState.GONE:
+        return "dead"
+    return "up" if gateway.state is GatewayState.RUNNING else gateway.state
+
+
+def _make_badge(state: str) -> Badge:
+    return Badge(state, get_tone(state))
+
+
+STATE = made("shown_state", "State", lambda each: _make_badge(render_state(each)))
+GATEWAY = make_columns(GatewayView, {"state": STATE}, details=True)
+
+
+@page("/gateways", "Gateways", Section.GATEWAY, "gateway.list", order=95)
+async def show_gateways(request: PageRequest) -> PageView:
+    found = await request.ask(ListGatewaysArgs())
+    return PageView(
+        lead="Machines that work on one store. When one is gone, the others go on with what it had.",
+        blocks=[make_table(found, GATEWAY, ALONE, actions=list_gateway_actions)],
+    )
+
+
+def list_gateway_actions(gateway: GatewayView) -> tuple[Action, ...]:
+    given = {"name": gateway.name}
+    if gateway.alive and gateway.state is GatewayState.RUNNING:
+        return (Action(label="Drain", operation="gateway.drain", args=given, asks=True, tone=Tone.BAD),)
+    if gateway.state is GatewayState.GONE:
+        return (Action(label="Forget", operation="gateway.forget", args=given, asks=True),)
+    return ()
+
+
+@page("/doctor", "Doctor", Section.GATEWAY, "doctor.run", order=70)
+async def show_doctor(request: PageRequest) -> PageView:
+    report = await request.ask(RunDoctorArgs())
+    fields = (*FINDING, made("checked_at", "Looked at", lambda each: make_moment(report.checked_at)))
+    return PageView(
+        blocks=[make_summary(report.findings), make_table(sort_findings(report.findings), fields, NO_FINDINGS)],
+        actions=(CHECK_AGAIN,),
+    )
+
+
+def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(
+        findings, key=lambda each: WORST_FIRST.index(each.level) if each.level in WORST_FIRST else len(WORST_FIRST)
+    )
+
+
+def make_summary(findings: list[Finding]) -> Note:
+    failed = sum(each.level == "fail" for each in findings)
+    warned = sum(each.level == "warn" for each in findings)
+    if failed:
+        return Note(text=f"{failed} of {len(findings)} things fail, and {warned} need a look.", tone=Tone.BAD)
+    if warned:
+        return Note(text=f"Nothing fails. {warned} of {len(findings)} things need a look.", tone=Tone.WARN)
+    return Note(text=f"All {len(findings)} things that were looked at are well.", tone=Tone.GOOD)

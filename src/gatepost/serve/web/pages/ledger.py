@@ -1,0 +1,183 @@
+"""The ledger: every message, where it is, and what holds it up; the whole life of one; and those that were not taken
+in.
+
+Retention stands beside it: what is kept, for how long, how much there is, and removing what is over age now.
+"""
+
+from urllib.parse import urlencode
+
+from gatepost.core.clock import iso
+from gatepost.messages.inbound import Direction
+from gatepost.serve.control.arguments.ledger import (
+    LEDGER_STATES,
+    CheckLedgerArgs,
+    KeptFiles,
+    KeptRows,
+    ListDroppedArgs,
+    ListLedgerArgs,
+    MessageTraceView,
+    ShowRetentionArgs,
+    StoreSize,
+    TraceMessageArgs,
+    render_size,
+)
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    EmptyState,
+    Fact,
+    Facts,
+    Filter,
+    Note,
+    PageView,
+    TimelineBlock,
+    TimelineMoment,
+    Tone,
+)
+from gatepost.serve.web.message_spans import make_spans
+from gatepost.store.messages.dropped import DroppedCount, DroppedMessage
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectState, OutboxEffect
+from gatepost.store.money.costs import ModelCall
+from gatepost.store.money.ledger import LedgerLine, LedgerStatus
+
+LIMIT = 100
+CHECKED = 10_000  # messages: each view of the page costs the same, however many there are
+CHECK = Action(label="Check everything", operation="ledger.check", asks=True)
+LONGEST_WORDS, LONGEST_NUMBER = 200, 19  # characters
+RETRIABLE = frozenset({InboxState.FAILED, EffectState.FAILED, EffectState.UNCERTAIN})
+LINE = make_columns(LedgerLine, {"id": link("id", "Message", "/ledger/{id}")}, details=True)
+MESSAGE = make_columns(Message, {"folder": link("folder", "Group", "/groups/{folder}")})
+EFFECT, CALL = make_columns(OutboxEffect), make_columns(ModelCall)
+DROPPED_LIMIT = 200
+NOTHING_DROPPED = EmptyState(
+    text="Nothing was dropped. Messages of strangers and of rooms without a route would be here."
+)
+DROPPED_MESSAGE, DROPPED_COUNT = make_columns(DroppedMessage), make_columns(DroppedCount)
+RUN_RETENTION = Action(label="Remove what is over age", operation="keep.run", asks=True, tone=Tone.BAD)
+NOTHING_KEPT = EmptyState(text="Nothing is kept.")
+RETENTION_SETTING = {"setting": link("setting", "Setting", "/settings/{name}")}
+KEPT_ROWS, KEPT_FILES = make_columns(KeptRows, RETENTION_SETTING), make_columns(KeptFiles, RETENTION_SETTING)
+
+
+@page("/ledger", "Ledger", Section.CONVERSATIONS, "ledger.list", order=40)
+async def show_ledger(request: PageRequest) -> PageView:
+    state, words, before = (request.query.get(name, "") for name in ("state", "q", "before"))
+    older_than = int(before) if before.isascii() and before.isdigit() and len(before) < LONGEST_NUMBER else 0
+    wanted = ListLedgerArgs(state=state, words=words[:LONGEST_WORDS], before=older_than, limit=LIMIT)
+    found = await request.ask(wanted)
+    check = await request.ask(CheckLedgerArgs(newest=CHECKED))
+    kept = {name: value for name, value in (("state", state), ("q", words)) if value}
+    more = f"?{urlencode({**kept, 'before': found[0].id})}" if len(found) == LIMIT else ""
+    choices = tuple((each, each or "All") for each in ("", *LEDGER_STATES))
+    return PageView(
+        lead="Every message that came or went, newest first. Nothing leaves this list without a reason.",
+        blocks=[
+            make_note(check),
+            make_table(found[::-1], LINE, get_empty(state, words), actions=list_actions, more=more),
+        ],
+        actions=(CHECK,),
+        filters=(Filter(name="state", label="State", choices=choices, chosen=state),),
+        searches=True,
+    )
+
+
+def make_note(check: LedgerStatus) -> Note:
+    whole = not check.unaccounted and not check.overdue
+    return Note(
+        text=f"Among the newest {CHECKED:,} messages: {check.unaccounted} unaccounted, {check.in_flight} on their"
+        f" way, {check.overdue} overdue.",
+        tone=Tone.GOOD if whole else Tone.BAD,
+    )
+
+
+def get_empty(state: str, words: str) -> EmptyState:
+    if words:
+        return EmptyState(text=f"No message has “{words}”.")
+    return EmptyState(text="No message is in this state." if state else "Nobody has said anything yet.")
+
+
+def list_actions(line: LedgerLine) -> tuple[Action, ...]:
+    return _list_retries(line, line.changed_at) if line.state in RETRIABLE else ()
+
+
+def _list_retries(message: LedgerLine | Message, failed_at: int) -> tuple[Action, ...]:
+    label = "Give again" if message.direction == Direction.IN else "Send again"
+    given = {"message": message.id, "changed_at": iso(failed_at)}  # a second click means the same failure
+    return (Action(label=label, operation="ledger.retry", args=given, asks=True, tone=Tone.WARN),)
+
+
+@page("/ledger/{id}", "Message", Section.CONVERSATIONS, "ledger.trace")
+async def show_message(request: PageRequest) -> PageView:
+    trace = await request.ask(TraceMessageArgs(message=request.params["id"]))
+    message = trace.message
+    entries = [
+        TimelineMoment(at=iso(each.at), what=each.what, who=f"+{each.offset_ms:.0f} ms", text=each.detail)
+        for each in trace.moments
+    ]
+    effects = make_table(
+        trace.effects,
+        EFFECT,
+        EmptyState(text="Nothing was sent because of it."),
+        title="What was sent",
+    )
+    calls = make_table(
+        trace.model_calls,
+        CALL,
+        EmptyState(text="No model was called."),
+        title="Model calls",
+    )
+    return PageView(
+        title=f"Message {message.id}",
+        actions=list_trace_actions(trace),
+        blocks=[
+            make_facts(message, MESSAGE),
+            *make_texts(Message, message),
+            *([spans] if (spans := make_spans(trace)) is not None else []),
+            TimelineBlock(title="Its life", entries=entries, empty="Nothing is known of it."),
+            effects,
+            calls,
+        ],
+    )
+
+
+def list_trace_actions(trace: MessageTraceView) -> tuple[Action, ...]:
+    message = trace.message
+    own = [each for each in trace.effects if each.message_id == message.id]
+    failed = [each.updated_at for each in trace.entries if each.state in RETRIABLE]
+    failed += [each.updated_at for each in own if each.state in RETRIABLE]
+    return _list_retries(message, failed[0]) if failed else ()
+
+
+@page("/dropped", "Dropped", Section.CONVERSATIONS, "dropped.list", order=50)
+async def show_dropped(request: PageRequest) -> PageView:
+    found = await request.ask(ListDroppedArgs(limit=DROPPED_LIMIT))
+    total = Note(text=f"{found.total} dropped; {found.only_counted} of them were only counted.")
+    return PageView(
+        blocks=[
+            *([total] if found.total else []),
+            make_table(found.counts, DROPPED_COUNT, NOTHING_DROPPED, title="By reason" if found.counts else ""),
+            *([make_table(found.newest, DROPPED_MESSAGE, NOTHING_DROPPED, title="Newest")] if found.newest else []),
+        ]
+    )
+
+
+@page("/keep", "Retention", Section.GATEWAY, "keep.show", order=50)
+async def show_retention(request: PageRequest) -> PageView:
+    found = await request.ask(ShowRetentionArgs())
+    return PageView(
+        lead="A running gateway removes what is over age every few hours. What something in flight needs stays.",
+        actions=(RUN_RETENTION,) if await request.may("keep.run") else (),
+        blocks=[
+            make_table(found.rows, KEPT_ROWS, NOTHING_KEPT),
+            make_table(found.files, KEPT_FILES, NOTHING_KEPT, title="Files"),
+            make_store(found.store),
+        ],
+    )
+
+
+def make_store(store: StoreSize) -> Facts:
+    space = "goes back to the disk" if store.shrinks else "is used again; the file does not shrink"
+    return Facts(title="Store", items=[Fact("Size", render_size(store.bytes)), Fact("Freed space", space)])
