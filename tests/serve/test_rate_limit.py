@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.core.token_bucket import Rate
 from gatepost.serve.rate_limit import MOST_PEERS, PeerRateLimiter, RateLimitMiddleware
-from gatepost.serve.web.client_addresses import ClientAddresses
+from gatepost.serve.web.trusted_proxies import ClientAddresses
 
 RATE = Rate(per_second=10, burst=5, patience_s=float("inf"))
 SHARED = Rate(per_second=100, burst=50, patience_s=float("inf"))

@@ -59,7 +59,7 @@ _SECRET_VALUE = re.compile(
     r"|(?<=[?&]sslpassword=)[^\s&\"']+",
     re.IGNORECASE,
 )
-_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn", "markdown_it")
+_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "urllib3", "uvicorn")
 
 
 class Logger:

@@ -9,6 +9,8 @@ a loopback of its own, so nobody else reaches the port; without a sandbox every 
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -106,9 +108,6 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> boo
 
 def run(folder: Path, command: list[str]) -> int:
     """A command that is told the way; its exit code, as a shell has it."""
-    import signal
-    import subprocess
-
     env = {**os.environ, **environment(start(folder))}
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is typed is the command's to hear
     try:
@@ -120,8 +119,6 @@ def run(folder: Path, command: list[str]) -> int:
 
 
 def _restore_sigint() -> None:
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

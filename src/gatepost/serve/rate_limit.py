@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.serve.peers import peer_of
-from gatepost.serve.web.client_addresses import ClientAddresses
+from gatepost.serve.web.trusted_proxies import ClientAddresses
 
 REQUESTS = Rate(per_second=50, burst=200, patience_s=float("inf"))  # a page with all that belongs to it is a dozen
 SHARED = Rate(per_second=200, burst=800, patience_s=float("inf"))  # of an address that may be everybody's proxy

@@ -107,7 +107,7 @@ RULES = (
         f"{SEND}: parseTextStyles",
         "send",
         given=_make_message(textStyle=["loud"]),
-        adapter="channels/kit/markup.py: render_styles",
+        adapter="messages/markdown/markup.py: render_styles",
     ),
     _rule(
         "known style",
@@ -115,7 +115,7 @@ RULES = (
         f"{SEND}: parseTextStyles",
         "send",
         given=_make_message(textStyle=["0:1:LOUD"]),
-        adapter="channels/kit/markup.py: render_styles",
+        adapter="messages/markdown/markup.py: render_styles",
     ),
     _rule(
         "author of a quote",

@@ -71,7 +71,7 @@ RULES = (
         "not-well-formed",
         f"{RFC}/rfc6120#section-4.9.3.13: also a character that XML 1.0 does not have; {PROSODY}/plugins/mod_c2s.lua",
         "<message to='ann@localhost' type='chat' id='$new'><body>\uffff</body></message>",
-        adapter="channels/kit/markdown_blocks.py: clean_text",
+        adapter="messages/markdown/blocks.py: clean_text",
     ),
     _rule(
         "stanza size",

@@ -106,7 +106,7 @@ RULES = (
         "lib/message.py: normalize_body",
         "POST messages",
         given=_make_message(content="a\0b"),
-        adapter="channels/kit/markdown_blocks.py: clean_text",
+        adapter="messages/markdown/blocks.py: clean_text",
     ),
     _rule(
         "text of a message",

@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
-from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost_testing.markdown_scanner import strip_markdown
 from gatepost_testing.platform_rules.github import BY_NAME, INVALID
 from gatepost_testing.platforms import pings
 from gatepost_testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost_testing.markdown_scanner import strip_markdown
 from gatepost_testing.platform_rules.ntfy import BY_NAME
 from gatepost_testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost_testing.platforms.rest import RestPlatform, make_id

@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost_testing.markdown_scanner import strip_markdown
 from gatepost_testing.platform_rules.teams import BY_NAME
 from gatepost_testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost_testing.platforms.hooked import Event, HookedPlatform

@@ -1,14 +1,11 @@
 """Markdown is rendered off the loop, once, and within a deadline."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
 
-from gatepost.serve.web import markdown
-from gatepost.serve.web.markdown_renderer import LONGEST, MarkdownRenderer
+from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.plain_html import render_plain
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -58,17 +55,6 @@ async def test_stranger_02_what_is_remembered_is_bounded() -> None:
 
     assert rendering.rendered == 3  # only the last one was still there
     rendering.close()
-
-
-def test_stranger_02_the_bound_is_the_renderers_own() -> None:
-    assert LONGEST == markdown.LONGEST
-
-
-@pytest.mark.slow
-def test_stranger_02_the_daemon_does_not_even_load_the_parser() -> None:
-    loaded = "import sys, gatepost.app; sys.exit('markdown_it' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
 
 
 async def test_stranger_new_a_text_does_not_wait_for_ever_behind_heavy_ones(rendering: MarkdownRenderer) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from gatepost.channels.discord.wire import VOICE_FLAG, is_id
-from gatepost.channels.kit.markup import DISCORD, render
 from gatepost.channels.kit.native_commands import ShownCommand
 from gatepost.core.errors import Unsupported
-from gatepost.flow.delivery.plain_text import read_fence
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound
+from gatepost.messages.markdown.blocks import read_fence
+from gatepost.messages.markdown.markup import DISCORD, render
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.text_size import TextUnit, measure, shorten
 

@@ -16,7 +16,7 @@ from gatepost.channels.email.wire import (
     make_line,
     render_message_id,
 )
-from gatepost.channels.kit.markup import MAIL_HTML, PLAIN, render
+from gatepost.messages.markdown.markup import MAIL_HTML, PLAIN, render
 from gatepost.messages.outbound import Outbound, OutboundFile
 
 LONGEST_SUBJECT = 200

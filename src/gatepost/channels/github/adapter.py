@@ -21,11 +21,11 @@ from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN,
 from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Inbound
+from gatepost.messages.markdown.markup import GITHUB, render
 from gatepost.messages.outbound import Op, Outbound
 
 WAY_OUT = "make a new token for the bot's account and set it with `gatepost channel set`"

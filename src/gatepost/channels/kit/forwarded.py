@@ -4,11 +4,11 @@ are. Pure."""
 import re
 from collections.abc import Callable
 
-from gatepost.channels.kit.markup import Dialect, render
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import name_files
 from gatepost.messages.card import escape_line, escape_markdown
+from gatepost.messages.markdown.markup import Dialect, render
 from gatepost.messages.outbound import Outbound, OutboundFile
 
 USE_SEND = "use send with its text, and say whose it is"

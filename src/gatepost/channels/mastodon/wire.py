@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from gatepost.channels.kit.changes import make_edit
-from gatepost.channels.kit.dialects import MASTODON
-from gatepost.channels.kit.markup import render
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
+from gatepost.messages.markdown.dialects import MASTODON
+from gatepost.messages.markdown.markup import render
 
 ID = re.compile(r"[A-Za-z0-9]{1,64}\Z")
 FEED = "mastodon:feed"

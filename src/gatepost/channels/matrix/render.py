@@ -4,9 +4,9 @@ import hashlib
 import json
 from typing import Any
 
-from gatepost.channels.kit.markdown_blocks import clean_text
-from gatepost.channels.kit.markup import MATRIX_HTML, render
 from gatepost.channels.matrix.wire import VOICE
+from gatepost.messages.markdown.blocks import clean_text
+from gatepost.messages.markdown.markup import MATRIX_HTML, render
 from gatepost.messages.outbound import OutboundFile
 
 LARGEST_CONTENT = 44_000  # bytes; encrypted and as base64 it must fit into an event of 65,536

@@ -7,14 +7,14 @@ stays with the post, in its props: there it is found again.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from gatepost.channels.kit.dialects import MATTERMOST
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markup import render_within
 from gatepost.channels.kit.uploads import open_upload, split_files
 from gatepost.channels.mattermost import LONGEST_TEXT, emoji, wire
 from gatepost.channels.mattermost.wire import MattermostBot
 from gatepost.core.clock import DAY, Clock
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.markdown.dialects import MATTERMOST
+from gatepost.messages.markdown.markup import render_within
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 PAGE, MOST_PAGES = 200, 10

@@ -15,8 +15,6 @@ from typing import Any
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff, retry_until_done, stay_connected
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markdown_blocks import clean_text
-from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.kit.task_groups import unwrap_group
@@ -25,6 +23,8 @@ from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import OpenFile, UnrecordedState
+from gatepost.messages.markdown.blocks import clean_text
+from gatepost.messages.markdown.markup import GITHUB, render
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("channels")

@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.kit.dialects import REDDIT, SPACER
-from gatepost.channels.kit.markup import render
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Inbound, Quote, Verb
+from gatepost.messages.markdown.dialects import REDDIT, SPACER
+from gatepost.messages.markdown.markup import render
 
 LONGEST_TEXT = 10_000
 LONGEST_WAIT_S = 3600.0

@@ -11,8 +11,8 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
-from gatepost.channels.kit.markup import render_styles
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
+from gatepost.messages.markdown.markup import render_styles
 from gatepost.messages.outbound import Op, Outbound
 
 MILLISECOND = 1000  # microseconds

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from gatepost.channels.contract import NativeCommand
-from gatepost.channels.kit.dialects import SPACER
-from gatepost.channels.kit.markup import SLACK, render
 from gatepost.channels.kit.native_commands import CommandRules, ShownCommand, fit_commands
 from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton, CardField
+from gatepost.messages.markdown.dialects import SPACER
+from gatepost.messages.markdown.markup import SLACK, render
 from gatepost.messages.outbound import Outbound, PromptButton
 from gatepost.messages.text_size import TextUnit, measure, shorten
 

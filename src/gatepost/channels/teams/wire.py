@@ -11,11 +11,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct, structs
 
-from gatepost.channels.kit.markup import DISCORD, PLAIN, render
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.card import Card, render_hint
 from gatepost.messages.inbound import CLICK, Inbound, Verb
+from gatepost.messages.markdown.markup import DISCORD, PLAIN, render
 from gatepost.messages.outbound import Outbound
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:@._=!+-]{0,299}")

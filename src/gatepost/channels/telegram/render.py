@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from gatepost.channels.kit.dialects import break_names, escape_entities
-from gatepost.channels.kit.markup import TELEGRAM_HTML, render
 from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton, join_clicks
+from gatepost.messages.markdown.dialects import break_names, escape_entities
+from gatepost.messages.markdown.markup import TELEGRAM_HTML, render
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text_size import TextUnit, measure, shorten
 

@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gatepost.channels.kit.forwarded import render_forwarded
-from gatepost.channels.kit.markup import PLAIN, WHATSAPP, render
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.content_fallback import name_files
 from gatepost.messages.card import Card, render_text
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
+from gatepost.messages.markdown.markup import PLAIN, WHATSAPP, render
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 LONGEST_CALLBACK = 512

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 
 from gatepost.channels.kit.forwarded import render_forwarded
-from gatepost.channels.kit.markup import WHATSAPP, render
 from gatepost.channels.whatsapp_linked.protocol import (
     UNREADABLE,
     Arrived,
@@ -24,6 +23,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
+from gatepost.messages.markdown.markup import WHATSAPP, render
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 KIND = "whatsapp_linked"

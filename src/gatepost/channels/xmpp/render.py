@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement
 
-from gatepost.channels.kit import markup
-from gatepost.channels.kit.dialects import PLAIN
-from gatepost.channels.kit.markdown_blocks import clean_text
 from gatepost.channels.xmpp.wire import (
     CLIENT,
     CORRECT,
@@ -21,6 +18,9 @@ from gatepost.channels.xmpp.wire import (
     RETRACT,
     STANZA_ID,
 )
+from gatepost.messages.markdown import markup
+from gatepost.messages.markdown.blocks import clean_text
+from gatepost.messages.markdown.dialects import PLAIN
 
 HINTS = "urn:xmpp:hints"
 STATES = "http://jabber.org/protocol/chatstates"

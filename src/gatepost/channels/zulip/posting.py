@@ -9,12 +9,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from gatepost.channels.kit.dialects import ZULIP
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markup import render_within
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.zulip import wire
 from gatepost.core.errors import Refused, Unavailable, Unsupported
+from gatepost.messages.markdown.dialects import ZULIP
+from gatepost.messages.markdown.markup import render_within
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 LONGEST_TEXT = 10_000  # code points; the server cuts a longer one, and answers as if it had taken it

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
-from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
 from gatepost.messages.card import Card, render_text
 from gatepost.messages.graphemes import find_boundary, is_boundary
+from gatepost.messages.markdown.blocks import read_fence
+from gatepost.messages.markdown.markup import strip_markdown
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
 from gatepost.messages.text_size import TextUnit, find_end, fits, measure, shorten
 

@@ -35,8 +35,8 @@ from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import LOCAL, host_of
-from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.dashboard.contract import PREFIX
+from gatepost.serve.web.trusted_proxies import ClientAddresses
 from gatepost.store.money.ledger import check_answers
 from gatepost.store.rights import api_tokens
 from gatepost.store.rights.api_tokens import ApiToken

@@ -6,8 +6,7 @@ its parts looks back: the work grows with the length alone. Unknown text stays a
 
 import re
 from collections.abc import Callable
-
-from markdown_it.common.utils import escapeHtml
+from html import escape
 
 _WORD = r"(?P<word>[^\W\d]\w*)"
 _NUMBER = r"(?P<n>\d[\w.]*)"
@@ -84,12 +83,10 @@ def _list_languages() -> dict[str, Family]:
 _LANGUAGES = _list_languages()
 
 
-def is_known(language: str) -> bool:
-    return language.lower() in _LANGUAGES
-
-
-def render_code(text: str, language: str) -> str:
-    """Safe HTML of code in a language that is known."""
+def colour_code(text: str, language: str) -> str | None:
+    """Safe HTML of code. None: the language is not known."""
+    if language.lower() not in _LANGUAGES:
+        return None
     pattern, keywords, fold = _LANGUAGES[language.lower()]
     out: list[str] = []
     end = 0
@@ -99,6 +96,6 @@ def render_code(text: str, language: str) -> str:
             if fold(found.group()) not in keywords:
                 continue
             kind = "k"
-        out += [escapeHtml(text[end : found.start()]), f'<span class="{kind}">{escapeHtml(found.group())}</span>']
+        out += [escape(text[end : found.start()]), f'<span class="{kind}">{escape(found.group())}</span>']
         end = found.end()
-    return "".join(out) + escapeHtml(text[end:])
+    return "".join(out) + escape(text[end:])

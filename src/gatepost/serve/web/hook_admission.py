@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.token_bucket import KeyedBuckets, Rate, TokenBucket
-from gatepost.serve.web.client_addresses import ClientAddresses
+from gatepost.serve.web.trusted_proxies import ClientAddresses
 
 FULL_S = 1.0  # until a place may be free
 FAILURES = Rate(per_second=2, burst=60, patience_s=float("inf"))  # proofs of one address that fail

@@ -29,8 +29,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate
 from gatepost.serve.rate_limit import PeerRateLimiter
-from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
+from gatepost.serve.web.trusted_proxies import make_client_addresses
 
 LARGEST = setting(
     "web.largest_hook_bytes",

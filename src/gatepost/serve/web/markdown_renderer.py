@@ -24,13 +24,14 @@ from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.messages.draft import Draft
+from gatepost.messages.markdown.markup import LONGEST
 from gatepost.serve.web.plain_html import render_plain
 
 DEADLINE_S = 3.0  # for one text
 PATIENCE_S = 5.0  # for its turn: a room full of heavy texts must not keep the others from being shown
 IDLE_S = 300.0
 LARGEST_CACHE = 8_000_000  # characters of texts and their HTML
-LONGEST = 20_000  # characters; as the renderer has it
+
 SHARE = 4  # a draft rests so many times as long as its last rendering took
 HEAVY_S = 1.5  # of rendering, for a draft
 MOST_DRAFTS = 200  # that are remembered

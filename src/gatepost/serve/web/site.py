@@ -35,7 +35,6 @@ from gatepost.serve.web.api_routes import API_PREFIX, ApiRouteDeps, ApiRoutes
 from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed, show_csrf_token
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.chat_files import UploadTooLarge
-from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -54,6 +53,7 @@ from gatepost.serve.web.signin.contract import SignInDeps, list_routes
 from gatepost.serve.web.signin.tickets import SignInTickets, WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
+from gatepost.serve.web.trusted_proxies import make_client_addresses
 from gatepost.serve.web.widget import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader

@@ -31,9 +31,9 @@ from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent
 from gatepost.serve.web.browser_security import HEADERS
 from gatepost.serve.web.browser_streams import render_sse
-from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
+from gatepost.serve.web.trusted_proxies import ClientAddresses
 from gatepost.store.port import Store
 from gatepost.store.web import links
 from gatepost.store.web.links import LinkVisitor

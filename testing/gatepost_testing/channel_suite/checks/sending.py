@@ -13,7 +13,6 @@ from gatepost.channels.contract import (
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import check_supported
-from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Feature, Op, PassedMessage, PromptButton
@@ -21,6 +20,7 @@ from gatepost.messages.text_size import measure
 from gatepost.store.messages.outbox import EffectState
 from gatepost_testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost_testing.channel_suite.trial import ChannelTrial
+from gatepost_testing.markdown_scanner import strip_markdown
 from gatepost_testing.platforms.base import NotOffered
 
 BUTTONS = (CardButton("suite:0", "Allow once", "primary"), CardButton("suite:1", "Deny", "danger"))

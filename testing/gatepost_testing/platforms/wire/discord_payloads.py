@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost_testing.markdown_scanner import strip_markdown
 
 EVERYONE = {
     "name": "@everyone",

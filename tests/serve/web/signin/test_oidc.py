@@ -20,6 +20,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import pairing
 from gatepost.serve import auth_throttle
 from gatepost.serve.web.signin.oidc import (
+    LONGEST_KEPT_NEXT,
     SECRET,
     OidcClaim,
     TokenExpectation,
@@ -334,6 +335,15 @@ async def test_after_signing_in_no_other_site_is_led_to(site: Any, people: None,
     async with OidcBrowser(site) as browser:
         done = await browser.sign_in(following)
         assert done.status_code == 200 and 'id="next" href="/"' in done.text
+
+
+async def test_a_page_whose_path_no_cookie_holds_is_not_led_to(site: Any, people: None) -> None:
+    async with OidcBrowser(site) as browser:
+        for size, found in ((LONGEST_KEPT_NEXT, True), (LONGEST_KEPT_NEXT + 1, False)):
+            path = "/dashboard/".ljust(size, "x")
+            assert parse_next(path) == path
+            done = await browser.sign_in(path)
+            assert (f'id="next" href="{path}"' in done.text) is found
 
 
 async def test_no_other_page_can_begin_a_sign_in(site: Any, people: None) -> None:

@@ -9,7 +9,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.serve.web.signin.contract import check_sign_in
-from gatepost.serve.web.signin.proxy_users import check_settings, find_name
+from gatepost.serve.web.trusted_proxies import check_proxy_settings, find_proxy_user
 from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db
 
@@ -29,25 +29,25 @@ def make_request(peer: str | None, *names: str) -> Request:
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "::ffff:127.0.0.1", "10.0.0.3", None])
 def test_a_trusted_peer_names_somebody(given: dict[str, Any], peer: str | None) -> None:
-    assert find_name(make_request(peer, "ann@example.com"), Config(given)) == "ann@example.com"
+    assert find_proxy_user(make_request(peer, "ann@example.com"), Config(given)) == "ann@example.com"
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.2", "10.0.0.4", "::1", "192.0.2.1", "unix", "", "localhost"])
 def test_nobody_else_does(given: dict[str, Any], peer: str) -> None:
-    assert find_name(make_request(peer, "ann"), Config(given)) == ""
+    assert find_proxy_user(make_request(peer, "ann"), Config(given)) == ""
 
 
 @pytest.mark.parametrize("trusted", [(), ("10.0.0.1",)])
 def test_without_its_address_among_the_trusted_a_socket_file_is_nobodys(trusted: tuple[str, ...]) -> None:
     config = Config({"web.proxy_user_header": "Remote-User", "web.trusted_proxies": trusted})
-    assert find_name(make_request(None, "ann"), config) == ""
+    assert find_proxy_user(make_request(None, "ann"), config) == ""
 
 
 @pytest.mark.parametrize(
     "names", [(), ("",), ("ann", "owner"), ("ann,owner",), ("a b",), ("ann\t",), ("x" * 101,), ("/",)]
 )
 def test_what_is_not_one_clear_name_names_nobody(given: dict[str, Any], names: tuple[str, ...]) -> None:
-    assert find_name(make_request("127.0.0.1", *names), Config(given)) == ""
+    assert find_proxy_user(make_request("127.0.0.1", *names), Config(given)) == ""
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_not_one_clear_name_names_nobody(given: dict[str, Any], names: t
 def test_settings_that_cannot_be_meant_are_refused_by_name(header: str, trusted: tuple[str, ...]) -> None:
     config = Config({"web.proxy_user_header": header, "web.trusted_proxies": trusted})
     with pytest.raises(SetupError, match=r"web\.(proxy_user_header|trusted_proxies)"):
-        check_settings(config)
+        check_proxy_settings(config)
 
 
 def test_the_doctor_warns_of_a_header_that_nobody_is_trusted_with(given: dict[str, Any]) -> None:

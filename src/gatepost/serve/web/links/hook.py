@@ -30,11 +30,11 @@ from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.links.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
 from gatepost.serve.rate_limit import PeerRateLimiter
-from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
 from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
 from gatepost.serve.web.links.posts import UnknownContent, read_post
 from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
+from gatepost.serve.web.trusted_proxies import make_client_addresses
 from gatepost.store.port import Store
 from gatepost.store.rights import tokens
 from gatepost.store.rights.secrets import KeptSecrets, SecretReader

@@ -21,10 +21,9 @@ from gatepost.core.settings import Config, setting
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import is_write_proven, port_of, render_csrf_refusal
 from gatepost.serve.web.browser_streams import BrowserStreams
-from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.json_api import error_response
-from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
+from gatepost.serve.web.trusted_proxies import find_proxy_user, get_proxy_identity, make_client_addresses
 from gatepost.store.people import logins
 from gatepost.store.people.logins import BrowserLogin, NewBrowser
 from gatepost.store.port import Db, Store
@@ -103,8 +102,8 @@ class BrowserLogins:
 
     def _is_named(self, request: Request, visitor: WebVisitor) -> bool:
         """Return True if the proxy by which the person came in still says that it is them."""
-        name = find_name(request, self._config)
-        return bool(name) and get_identity(name) in visitor.names
+        name = find_proxy_user(request, self._config)
+        return bool(name) and get_proxy_identity(name) in visitor.names
 
     def _record_seen(self, login: str, now: int) -> None:
         """Nobody waits for it. A page asks for many things at once: one of them writes."""

@@ -20,8 +20,8 @@ from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.signin.browser_login import BrowserLogins
-from gatepost.serve.web.signin.proxy_users import PROXY_USER_HEADER, TRUSTED_PROXIES
 from gatepost.serve.web.signin.tickets import SignInTickets
+from gatepost.serve.web.trusted_proxies import PROXY_USER_HEADER, TRUSTED_PROXIES
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
 

@@ -10,7 +10,7 @@ from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.json_api import error_response
 from gatepost.serve.web.signin.browser_login import PROXY_WAY
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
-from gatepost.serve.web.signin.proxy_users import check_settings, find_name, get_identity, is_wanted
+from gatepost.serve.web.trusted_proxies import check_proxy_settings, find_proxy_user, get_proxy_identity, names_users
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 
@@ -19,30 +19,30 @@ NOBODY = "The proxy before this page names nobody, or is not trusted (web.truste
 
 
 def make_label(request: Request, config: Config) -> str | None:
-    name = find_name(request, config)
+    name = find_proxy_user(request, config)
     return f"Continue as {name}" if name else None
 
 
-@sign_in_method(PROXY_WAY, "Continue", wanted=is_wanted, offer=make_label, script="signin_proxy_header.js", order=5)
+@sign_in_method(PROXY_WAY, "Continue", wanted=names_users, offer=make_label, script="signin_proxy_header.js", order=5)
 class ProxyHeaderSignIn:
     def __init__(self, deps: SignInDeps) -> None:
-        check_settings(deps.config)
+        check_proxy_settings(deps.config)
         self._deps = deps
 
     def routes(self) -> list[Route]:
         return [Route(f"{PREFIX}/{PROXY_WAY}", self.sign_in, methods=["POST"])]
 
     async def sign_in(self, request: Request) -> Response:
-        name = find_name(request, self._deps.config)
+        name = find_proxy_user(request, self._deps.config)
         if not name:
             return error_response("refused", NOBODY, 403)
         answer = await self._deps.browsers.sign_in(request, PROXY_WAY, lambda db, now: _find_user(db, name, now))
-        return answer or error_response("refused", UNKNOWN.format(name=name, identity=get_identity(name)), 403)
+        return answer or error_response("refused", UNKNOWN.format(name=name, identity=get_proxy_identity(name)), 403)
 
 
 def _find_user(db: Db, name: str, now: int) -> str | None:
     """The identity on the page of the person who has this one. None: nobody has."""
-    identity = get_identity(name)
+    identity = get_proxy_identity(name)
     if users.get(db, identity) is None and identities.get(db, identity) is None:
         return None
     return get_page_identity(db, identity, now)

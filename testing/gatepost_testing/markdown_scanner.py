@@ -1,4 +1,6 @@
-"""Markdown as plain text. Agents and strangers write the input, so every step is linear in its length.
+"""Markdown as people read it on a platform that shows it: a reader that is not the product's own, as its judge.
+
+Every step is linear in the length of the text.
 
 There is no regular expression that can backtrack here. Each search starts where the one before ended, or ends the pass.
 `Scanner.visits` counts the characters looked at, so that a test can show the bound without a clock.
@@ -6,11 +8,9 @@ There is no regular expression that can backtrack here. Each search starts where
 
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
+from gatepost.messages.markdown.blocks import read_fence, read_heading
 
 LONGEST = 20_000  # characters; a longer text keeps its marks
-LONGEST_FENCE = 8
-DEEPEST_INDENT = 3
 
 _ESCAPABLE = frozenset("\\`*_{}[]()#+-.!~>|<&=")
 
@@ -20,34 +20,6 @@ _Judge = Callable[[str, int], bool]  # may the mark at this place open (or close
 def strip_markdown(text: str) -> str:
     """Markdown as plain text: code stays as it is written, links keep their address."""
     return MarkdownScanner().plain(text) if len(text) <= LONGEST else text
-
-
-class CodeFence(Struct, frozen=True):
-    """A line that opens or closes a code block."""
-
-    mark: str
-    info: str
-
-    def closes(self, mark: str) -> bool:
-        return self.mark.startswith(mark) and not self.info
-
-
-def read_fence(line: str) -> CodeFence | None:
-    body = line.lstrip(" ")
-    if len(line) - len(body) > DEEPEST_INDENT or body[:3] not in ("```", "~~~"):
-        return None
-    mark = body[: min(LONGEST_FENCE, len(body) - len(body.lstrip(body[0])))]
-    info = body[len(mark) :]
-    return None if "`" in info else CodeFence(mark, info.lstrip())
-
-
-def read_heading(line: str) -> str | None:
-    """The text of a heading; None if the line is none."""
-    body = line.lstrip(" ")
-    rest = body.lstrip("#")
-    if len(line) - len(body) > DEEPEST_INDENT or not 1 <= len(body) - len(rest) <= 6 or not rest[:1].isspace():
-        return None
-    return rest.strip().rstrip("#").rstrip()
 
 
 class MarkdownScanner:

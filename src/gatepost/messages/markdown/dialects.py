@@ -45,6 +45,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     rule: str = "────────"
     table: TableStyle = TableStyle.LINES
     html: bool = False  # blocks are elements, too
+    sides: bool = False  # … and the side of a column is a class
+    boxes: Edges | None = None  # … and an item with a box is a task: one that is open, one that is done
+    colour: Callable[[str, str], str | None] | None = None  # HTML of code in a language; None: it is not known
     markdown: bool = False  # what it prints is markdown again
     words_apart: bool = False  # a mark counts only at the edge of a word
     marks_in_links: bool = True
@@ -102,7 +105,7 @@ _EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNOREC
 _REDDIT_NAME = re.compile(r"(?<![\w/])/*u/(?=[\w\\-])", re.IGNORECASE)  # `u/ann`; a path of a link is none
 _DISCORD_PINGS = re.compile(r"@(?=everyone|here)|<(?=[@#:/]|a:|t:|id:)", re.IGNORECASE)
 
-_HTML = Dialect(
+HTML = Dialect(
     name="html",
     bold=("<strong>", "</strong>"),
     italic=("<em>", "</em>"),
@@ -137,11 +140,12 @@ _MARKDOWN = Dialect(
 )
 
 
-def _vary(base: Dialect, **changes: object) -> Dialect:
+def vary(base: Dialect, **changes: object) -> Dialect:
     fields = {name: getattr(base, name) for name in base.__struct_fields__}
     return Dialect(**{**fields, **changes})
 
 
+WORDS = Dialect(name="words", bullet="- ", rule="---")  # a channel without marks, that calls nobody by itself
 PLAIN = Dialect(name="plain", pings=_EVERYBODY)  # IRC, XMPP, Bluesky
 MASTODON = Dialect(name="mastodon", pings=_NAME)  # plain, and no name written by an agent is addressed
 SIGNAL = Dialect(name="signal")  # its marks are ranges: `markup.render_styles`
@@ -161,7 +165,7 @@ TELEGRAM_HTML = Dialect(
     escape=lambda text: escape_html(break_names(text)),
     escape_code=escape_html,
 )
-DISCORD = _vary(
+DISCORD = vary(
     _MARKDOWN,
     name="discord",
     growing_code=False,
@@ -203,29 +207,29 @@ WHATSAPP = Dialect(
     escape_start=_space_start,
     pings=_EVERYBODY,
 )
-MATRIX_HTML = _vary(_HTML, name="matrix", pings=_EVERYBODY)
-MAIL_HTML = _vary(_HTML, name="mail")
-MATTERMOST = _vary(
+MATRIX_HTML = vary(HTML, name="matrix", pings=_EVERYBODY)
+MAIL_HTML = vary(HTML, name="mail")
+MATTERMOST = vary(
     _MARKDOWN,
     name="mattermost",
     escape=_make_backslashes("\\`*_~|[]#", break_names),
     escape_start=_backslash_start,
     pings=_EVERYBODY,
 )
-ZULIP = _vary(  # its markdown has no backslash
+ZULIP = vary(  # its markdown has no backslash
     _MARKDOWN,
     name="zulip",
     indent="  ",
     escape=_make_spacers("*~`[", _break_zulip),
     escape_start=_space_start,
 )
-GITHUB = _vary(
+GITHUB = vary(
     _MARKDOWN,
     name="github",
     escape=_make_backslashes("\\`*_~|[]<&", break_names),
     escape_start=_backslash_start,
 )
-REDDIT = _vary(
+REDDIT = vary(
     _MARKDOWN,
     name="reddit",
     escape=_make_backslashes("\\`*_~|[]<&^"),

@@ -9,14 +9,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.channels.kit.markdown_spans import SpanKind, SpanReader, TextSpan, has_marks
-from gatepost.flow.delivery.plain_text import read_fence, read_heading
+from gatepost.messages.markdown.spans import SpanKind, SpanReader, TextSpan, has_marks
 
 DEEPEST = 8  # quotes in quotes, lists in lists
 MOST_COLUMNS = 32
 MOST_ROWS = 300  # of a table; more, and more blocks or marks than these, are words
 MOST_BLOCKS = 1000
 MOST_MARKS = 2000
+LONGEST_FENCE = 8
+DEEPEST_INDENT = 3
 
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")  # XML has none of them
 _ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])[ \t]+(?=\S)")
@@ -42,6 +43,7 @@ class TextBlock(Struct, kw_only=True):
     number: str = ""  # of an item of a numbered list
     info: str = ""  # the language of code
     rows: list[list[str]] = []  # of a table; the first are its names
+    sides: list[str] = []  # of its columns: "right", "center" or ""
     gap: bool = False
     lines: list[str] = []  # while it is read
 
@@ -138,7 +140,7 @@ class MarkdownReader:
             if edge is not None and edge.closes(mark):
                 break
             kept.append(line[indent:] if not line[:indent].strip() else line)
-        language = info.split()[0][:32] if info.split() else ""
+        language = info.split()[0][:32].lower() if info.split() else ""
         self._add(
             TextBlock(
                 kind=BlockKind.CODE,
@@ -152,6 +154,7 @@ class MarkdownReader:
 
     def _read_table(self, lines: list[str], at: int, depth: int) -> int:
         rows = [_split_row(_strip_quote(lines[at])[1])]
+        sides = [_read_side(cell) for cell in _split_row(_strip_quote(lines[at + 1])[1])]
         at += 2
         while at < len(lines):
             inner, line = _strip_quote(lines[at])
@@ -159,7 +162,7 @@ class MarkdownReader:
                 break
             rows.append(_split_row(line)[: len(rows[0])])
             at += 1
-        self._add(TextBlock(kind=BlockKind.TABLE, rows=rows, quote=depth))
+        self._add(TextBlock(kind=BlockKind.TABLE, rows=rows, sides=sides, quote=depth))
         return at
 
     def read_spans(self, text: str) -> list[TextSpan]:
@@ -197,6 +200,12 @@ def _is_table(line: str, depth: int, below: str, wanted: int) -> bool:
     return 1 <= len(_split_row(line)) == len(_split_row(body)) <= MOST_COLUMNS
 
 
+def _read_side(cell: str) -> str:
+    if not cell.endswith(":"):
+        return ""
+    return "center" if cell.startswith(":") else "right"
+
+
 def _split_row(line: str) -> list[str]:
     """The cells of a row. A `|` after a backslash is a word; one in code is not told apart."""
     body = line.strip().removeprefix("|")
@@ -204,3 +213,31 @@ def _split_row(line: str) -> list[str]:
         body = body[:-1]
     cells = body.replace("\\|", "\x00").split("|", MOST_COLUMNS)
     return [cell.strip().replace("\x00", "\\|") for cell in cells]
+
+
+class CodeFence(Struct, frozen=True):
+    """A line that opens or closes a code block."""
+
+    mark: str
+    info: str
+
+    def closes(self, mark: str) -> bool:
+        return self.mark.startswith(mark) and not self.info
+
+
+def read_fence(line: str) -> CodeFence | None:
+    body = line.lstrip(" ")
+    if len(line) - len(body) > DEEPEST_INDENT or body[:3] not in ("```", "~~~"):
+        return None
+    mark = body[: min(LONGEST_FENCE, len(body) - len(body.lstrip(body[0])))]
+    info = body[len(mark) :]
+    return None if "`" in info else CodeFence(mark, info.lstrip())
+
+
+def read_heading(line: str) -> str | None:
+    """The text of a heading; None if the line is none."""
+    body = line.lstrip(" ")
+    rest = body.lstrip("#")
+    if len(line) - len(body) > DEEPEST_INDENT or not 1 <= len(body) - len(rest) <= 6 or not rest[:1].isspace():
+        return None
+    return rest.strip().rstrip("#").rstrip()

@@ -2,9 +2,9 @@
 
 import unicodedata
 
-from gatepost.channels.kit.dialects import SPACER, Dialect, Edges
-from gatepost.channels.kit.markdown_blocks import MarkdownReader
-from gatepost.channels.kit.markdown_spans import Edge, SpanKind, TextSpan
+from gatepost.messages.markdown.blocks import MarkdownReader
+from gatepost.messages.markdown.dialects import SPACER, Dialect, Edges
+from gatepost.messages.markdown.spans import Edge, SpanKind, TextSpan
 
 _WIDE = frozenset("WF")
 
@@ -23,7 +23,8 @@ def render_code(code: str, language: str, dialect: Dialect) -> str:
     """A block of code, whose own backticks do not end it."""
     opening, closing = dialect.language if language and dialect.language else dialect.fence
     opening = opening.replace("{}", language)
-    body = dialect.escape_code(code)
+    coloured = dialect.colour(code, language) if dialect.colour is not None and language else None
+    body = dialect.escape_code(code) if coloured is None else coloured
     if opening.startswith("`"):
         if dialect.growing_code:
             more = "`" * max(0, _longest_run(code) - 2)

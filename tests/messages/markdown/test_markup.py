@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from gatepost.channels.kit import markup
-from gatepost.channels.kit.markup import (
+from gatepost.messages.markdown import markup
+from gatepost.messages.markdown.markup import (
     DISCORD,
     GITHUB,
     MAIL_HTML,

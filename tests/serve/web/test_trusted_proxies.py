@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
-from gatepost.serve.web.client_addresses import MOST_PROXIES, ClientAddresses, make_client_addresses
+from gatepost.serve.web.trusted_proxies import MOST_PROXIES, ClientAddresses, make_client_addresses
 
 PROXIED = ClientAddresses(("10.0.0.0/24", "unix"), "X-Forwarded-For")
 

@@ -5,12 +5,13 @@ Pure, and linear in the text. Marks that a platform does not have degrade visibl
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from msgspec import Struct
 
-from gatepost.channels.kit.dialects import (
+from gatepost.messages.markdown.blocks import BlockKind, MarkdownReader, TextBlock, clean_text
+from gatepost.messages.markdown.dialects import (
     DISCORD,
     GITHUB,
     MAIL_HTML,
@@ -24,12 +25,12 @@ from gatepost.channels.kit.dialects import (
     SPACER,
     TELEGRAM_HTML,
     WHATSAPP,
+    WORDS,
     ZULIP,
     Dialect,
     TableStyle,
 )
-from gatepost.channels.kit.markdown_blocks import BlockKind, MarkdownReader, TextBlock, clean_text
-from gatepost.channels.kit.span_emitter import measure_width, render_code, render_inline
+from gatepost.messages.markdown.emitter import measure_width, render_code, render_inline
 
 __all__ = [
     "DISCORD",
@@ -50,8 +51,11 @@ __all__ = [
     "render",
     "render_styles",
     "render_within",
+    "strip_markdown",
 ]
 
+_BOX = re.compile(r"\[([ xX])\](?: +|\Z)")
+_INDENTED = frozenset({BlockKind.PARAGRAPH, BlockKind.CODE})
 _CALL = re.compile(r"(?<!\w)@")
 LONGEST = 20_000  # characters; a longer text keeps its marks as words
 WIDEST_TABLE = 72  # columns of signs; a wider one would break on a phone
@@ -69,6 +73,11 @@ class StyleRange(Struct, frozen=True):
 def render(text: str, dialect: Dialect) -> str:
     """The text as this platform shows it."""
     return render_counted(text, dialect)[0]
+
+
+def strip_markdown(text: str) -> str:
+    """The words alone: code stays as it is written, links keep their address."""
+    return render(text, WORDS)
 
 
 def render_within(text: str, dialect: Dialect, limit: int) -> str:
@@ -199,13 +208,25 @@ def _render_html(blocks: list[TextBlock], dialect: Dialect, reader: MarkdownRead
     parts: list[str] = []
     for depth, group in groupby(blocks, key=lambda block: block.quote):
         parts.append("<blockquote>" * depth)
-        for listed, same in groupby(group, key=lambda block: block.kind is BlockKind.ITEM):
+        for listed, same in groupby(group, key=_make_list_judge()):
             if listed:
                 parts += _render_list(list(same), dialect, reader)
             else:
                 parts += [_render_element(block, dialect, reader) for block in same]
         parts.append("</blockquote>" * depth)
     return "".join(parts)
+
+
+def _make_list_judge() -> Callable[[TextBlock], bool]:
+    """Items are of a list, and so is what stands indented behind one."""
+    is_listed = False
+
+    def judge(block: TextBlock) -> bool:
+        nonlocal is_listed
+        is_listed = block.kind is BlockKind.ITEM or (is_listed and block.level > 0 and block.kind in _INDENTED)
+        return is_listed
+
+    return judge
 
 
 def _render_element(block: TextBlock, dialect: Dialect, reader: MarkdownReader) -> str:
@@ -215,27 +236,35 @@ def _render_element(block: TextBlock, dialect: Dialect, reader: MarkdownReader) 
         case BlockKind.CODE:
             return render_code(block.text, block.info, dialect)
         case BlockKind.TABLE:
-            return "".join(_render_rows(block.rows, dialect, reader))
+            return "".join(_render_rows(block, dialect, reader))
         case BlockKind.HEADING:
             return f"<h{block.level}>{render_inline(block.text, dialect, reader)}</h{block.level}>"
         case BlockKind.PARAGRAPH | BlockKind.ITEM:
             return f"<p>{render_inline(block.text, dialect, reader)}</p>"
 
 
-def _render_rows(rows: list[list[str]], dialect: Dialect, reader: MarkdownReader) -> Iterator[str]:
+def _render_rows(block: TextBlock, dialect: Dialect, reader: MarkdownReader) -> Iterator[str]:
+    sides = block.sides if dialect.sides else []
     yield "<table>"
-    for number, row in enumerate(rows):
+    for number, row in enumerate(block.rows):
         name = "td" if number else "th"
-        cells = (render_inline(cell, dialect, reader) for cell in _fill(row, len(rows[0])))
-        yield f"<tr>{''.join(f'<{name}>{cell}</{name}>' for cell in cells)}</tr>"
+        cells = [render_inline(cell, dialect, reader) for cell in _fill(row, len(block.rows[0]))]
+        classes = [f' class="{side}"' if side else "" for side in _fill(sides, len(cells))]
+        shown = [f"<{name}{side}>{cell}</{name}>" for side, cell in zip(classes, cells, strict=True)]
+        yield f"<tr>{''.join(shown)}</tr>"
     yield "</table>"
 
 
-def _render_list(items: list[TextBlock], dialect: Dialect, reader: MarkdownReader) -> Iterator[str]:
+def _render_list(blocks: list[TextBlock], dialect: Dialect, reader: MarkdownReader) -> Iterator[str]:
     """Items are flat, with their level; the elements are nested. A list stays open within its item."""
     open_lists: list[str] = []
-    for item in items:
-        tag, level = "ol" if item.number else "ul", item.level
+    for block in blocks:
+        if block.kind is not BlockKind.ITEM:
+            while len(open_lists) > block.level:
+                yield f"</li></{open_lists.pop()}>"
+            yield _render_element(block, dialect, reader)
+            continue
+        tag, level = "ol" if block.number else "ul", block.level
         while len(open_lists) > level + 1:
             yield f"</li></{open_lists.pop()}>"
         if len(open_lists) == level + 1:
@@ -244,12 +273,21 @@ def _render_list(items: list[TextBlock], dialect: Dialect, reader: MarkdownReade
                 yield f"</{open_lists.pop()}>"
         while len(open_lists) < level + 1:
             inner = len(open_lists) == level
-            start = f' start="{int(item.number)}"' if inner and item.number not in ("", "1") else ""
+            start = f' start="{int(block.number)}"' if inner and block.number not in ("", "1") else ""
             yield f"<{tag}{start}>" + ("" if inner else "<li>")
             open_lists.append(tag)
-        yield f"<li>{render_inline(item.text, dialect, reader)}"
+        yield _render_item(block, dialect, reader)
     while open_lists:
         yield f"</li></{open_lists.pop()}>"
+
+
+def _render_item(block: TextBlock, dialect: Dialect, reader: MarkdownReader) -> str:
+    """It is left open: what follows may stand in it."""
+    box = _BOX.match(block.text) if dialect.boxes is not None else None
+    if dialect.boxes is None or box is None:
+        return f"<li>{render_inline(block.text, dialect, reader)}"
+    words = render_inline(block.text[box.end() :], dialect, reader)
+    return f'<li class="task">{dialect.boxes[box[1] != " "]}{words}'
 
 
 # Signal's marks are ranges beside the text.

@@ -14,10 +14,11 @@ from msgspec import Struct
 LONGEST_ADDRESS = 2048
 
 _SPECIAL = re.compile(r"[\\`*_~\[\]<]|!\[|https?://")
-_ADDRESS_END = re.compile(r"[\s<>\"`\[\]]")
+_ADDRESS_END = re.compile(r"[\s<>\"`\[\]\\]")  # a backslash is of no address, but may escape what follows
 _TRAILING = ".,;:!?'*_~"  # the sentence's, not the address's
 _SPACE = re.compile(r"\s")
-_ESCAPABLE = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ESCAPED = re.compile(r"(?:\\[!-/:-@\[-`{-~]|[^\\`*_~\[\]<!h]|!(?!\[)|h(?!ttps?://))+")
 _SCHEMES = ("http://", "https://", "mailto:")
 
 
@@ -102,9 +103,9 @@ class SpanReader:
         text = self._text
         match sign:
             case "\\":
-                escapes = at + 1 < len(text) and text[at + 1] in _ESCAPABLE
-                self._add_text(text[at + 1] if escapes else sign)
-                return at + 1 + escapes
+                escaped = _ESCAPED.match(text, at)  # with the words around: a text may be all escapes
+                self._add_text(_ESCAPE.sub(r"\1", escaped[0]) if escaped is not None else sign)
+                return escaped.end() if escaped is not None else at + 1
             case "`":
                 return self._read_code(at)
             case "*" | "_" | "~":
