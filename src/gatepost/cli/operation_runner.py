@@ -2,16 +2,19 @@
 function. An operation that only reads looks at the store directly."""
 
 import importlib
+import io
 import os
 import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
 from gatepost.core import settings
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock, listen_address
@@ -92,7 +95,6 @@ def run_operation(
 def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
     import asyncio
 
-    from gatepost.core.clock import SystemClock
     from gatepost.core.registry import load_folder, load_package
     from gatepost.flow.gateways.group_place import place_home
     from gatepost.serve.control.contract import OPERATIONS
@@ -140,12 +142,9 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
 async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
     """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
     import asyncio
-    import io
-    from functools import partial
 
     from gatepost import app
     from gatepost.core import log
-    from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.trial import run_trial
     from gatepost.flow.start_check import check_config
     from gatepost.serve.control.contract import OperationDeps
