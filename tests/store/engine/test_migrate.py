@@ -1,13 +1,19 @@
 """Migrations: one transaction each, with its record, but one for all of a new store; a newer store is left alone."""
 
+import sys
+from importlib.machinery import FileFinder
 from pathlib import Path
+from pkgutil import ModuleInfo
+from types import ModuleType
 
 import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
+from gatepost.core.registry import list_package_modules
+from gatepost.store import migrations
 from gatepost.store.engine import migrate as module
-from gatepost.store.engine.migrate import Migration, list_migrations, migrate, render_schema
+from gatepost.store.engine.migrate import POSTGRES, SQLITE, Migration, list_migrations, migrate, render_schema
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.port import Db
 
@@ -74,6 +80,24 @@ def test_an_old_store_keeps_the_migrations_before_the_one_that_failed(
 
     assert "fine" in tables(store_path)
     assert "half_done" not in tables(store_path)
+
+
+def test_a_step_in_a_file_of_its_own_may_have_a_form_for_postgres(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, applied = "9000_trial", []
+    step = ModuleType(name)
+    step.__dict__.update(apply=lambda db: applied.append("both"), apply_postgres=lambda db: applied.append("postgres"))
+    monkeypatch.setitem(sys.modules, f"{migrations.__name__}.{name}", step)
+    found = (*list_package_modules(migrations.__name__), ModuleInfo(FileFinder("."), name, False))
+    monkeypatch.setattr(module, "list_package_modules", lambda package: found)
+    connection = connect(store_path)
+    for engine in (SQLITE, POSTGRES):
+        last = list_migrations.__wrapped__(engine)[-1]
+        assert (last.number, last.name) == (9000, name)
+        last.apply(SqliteDb(connection))
+    connection.close()
+    assert applied == ["both", "postgres"]
 
 
 def test_a_newer_store_refuses_to_open_and_stays_as_it_is(store_path: Path) -> None:

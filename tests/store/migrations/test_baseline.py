@@ -1,5 +1,6 @@
 """The baseline: a new store cannot be told from one that went through every step."""
 
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,13 @@ def test_later_steps_are_applied_on_top_of_the_baseline() -> None:
     assert baseline.stands_for == known[: FOLDED - 1]
     assert tuple(later) == known[FOLDED:]
     assert module.list_pending(known, range(1, FOLDED)) == [*known[FOLDED - 1 :]]
+
+
+def test_the_script_prints_the_baseline_as_it_is() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "print_baseline.py"))
+    text = script["BASELINE"].read_text(encoding="utf-8")
+    _, _, postgres = text.partition("-- [postgres]\n")
+    assert script["render_baseline"](postgres) == text
 
 
 @pytest.fixture(scope="module")
