@@ -40,6 +40,7 @@ import json
 from pathlib import Path
 
 from gatepost.access.policy import PolicyStep
+from gatepost.gate.aliases import ALIASES
 from gatepost.serve.control.arguments.access import (
     AddPinnedRuleArgs,
     CallExplanation,
@@ -110,7 +111,6 @@ def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
 
 def _check_tool(home: Home, name: str) -> "Tool | None":
     """None for a pattern, which may mean what is not there yet."""
-    from gatepost.gate.aliases import ALIASES
     from gatepost.serve.control.operations.access import load_tools
 
     if "*" in name:

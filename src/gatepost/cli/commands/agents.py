@@ -14,6 +14,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
+from gatepost.cli.gateway_retry import RetryingCaller
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
@@ -158,8 +159,6 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: Ag
     try:
         if new is not None and not new.title and not as_json:
             output.print_line(f"{agent} is at work", error=True, flush=True)
-        from gatepost.cli.gateway_retry import RetryingCaller
-
         look, until = RetryingCaller(control_of(place)), None if timeout is None else time.monotonic() + timeout
         while True:
             each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
@@ -202,7 +201,6 @@ def _print_outcome(told: AgentSnapshot | WaitOutcome, as_json: bool, more: Mappi
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
     """Print the timeline of AGENT: its actions and messages."""
-    from gatepost.cli.gateway_retry import RetryingCaller
     from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json
 
     place, rows = home_of(home), TimelineRenderer()

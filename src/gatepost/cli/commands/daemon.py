@@ -8,6 +8,7 @@ import time
 import click
 
 from gatepost.core import home as homes
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
@@ -44,7 +45,6 @@ def up_command(home: str | None, listen: str | None, log_format: str | None, uns
 def make_new_store(place: Home) -> None:
     """In the place of one that is lost. A store that is there is left alone."""
     from gatepost.core import settings
-    from gatepost.core.clock import SystemClock
     from gatepost.store.engine.open_store import prepare_store
 
     prepare_store(place, settings.load_declared(place.path), SystemClock(), new=True)

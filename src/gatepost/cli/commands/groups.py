@@ -34,6 +34,7 @@ from gatepost.serve.control.arguments.groups import (
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
+from gatepost.store.engine.place import URL
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.gateways.group_moves import GroupMoveState
 from gatepost.store.port import Db
@@ -62,7 +63,6 @@ def _describe_folder(home: Home, folder: str) -> str:
     """Return where it lies, which may be on another gateway."""
     from gatepost.flow.gateways.folder_check import find_elsewhere
     from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER, place_home
-    from gatepost.store.engine.place import URL
     from gatepost.store.gateways.gateway_identity import NAME
 
     place = place_home(home, settings.load_declared(home.path, PLACE, SHARED_FOLDER, NAME, URL))

@@ -14,20 +14,33 @@ from functools import partial
 
 import click
 
+from gatepost import declarations
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
 from gatepost.core import ids, settings
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
+from gatepost.egress.endpoints import own_bases
 from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.gateways.folder_check import check_folder_here
+from gatepost.flow.gateways.group_place import check_mark, place_home
+from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
-from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_sandbox
+from gatepost.flow.sessions.sandbox.sandbox_plan import (
+    MakeSandboxKind,
+    choose_sandbox,
+    make_sandbox_plan,
+    prepare_folders,
+    wrap_with_forwarder,
+)
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store.engine.readonly import read_store
+from gatepost.store.gateways.gateway_identity import get_gateway_name
 from gatepost.store.rights import egress, switches
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
@@ -63,11 +76,7 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
 
     Example: gatepost sandbox run acme/eng -- sh
     """
-    from gatepost import declarations
-    from gatepost.flow.gateways.folder_check import check_folder_here
-    from gatepost.flow.gateways.group_place import check_mark, place_home
     from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
-    from gatepost.store.gateways.gateway_identity import get_gateway_name
 
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
@@ -116,9 +125,6 @@ async def _run(
     home: Home, config: Config, line: list[Group], provider: str, cmd: tuple[str, ...], kind: SandboxKind
 ) -> int:
     """`line`: the group and those above it."""
-    from gatepost.egress.endpoints import own_bases
-    from gatepost.flow.sessions.sandbox.sandbox_plan import make_sandbox_plan, prepare_folders, wrap_with_forwarder
-
     group, *parents = line
     uid = await _uid(home, config, group, isolated=kind.isolated)
     session = ids.new("look")
@@ -143,8 +149,6 @@ async def _run(
 
 
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
-    from gatepost.core.clock import SystemClock
-    from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
     from gatepost.store.engine.open_store import open_store
 
     store = open_store(home, config, readers=1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from gatepost.access.budgets import render_usd
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import zone_of
@@ -48,8 +49,6 @@ def list_sessions(run: CommandRun, found: list[Session]) -> None:
 @session_command.command()
 @from_operation(ShowSessionArgs)
 def show(run: CommandRun, found: SessionDetails) -> None:
-    from gatepost.access.budgets import render_usd
-
     zone = zone_of(run.home)
     own = {"address": lambda session: " ".join(each for each in (session.address, session.thread) if each)}
     output.print_details(SessionDetails, found, own, width=8, sparse=True, zone=zone)

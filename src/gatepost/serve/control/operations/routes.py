@@ -42,7 +42,8 @@ from gatepost.store.sessions.sessions import SessionMode
 if TYPE_CHECKING:
     from gatepost.flow.intake.decision_explanation import ExplainedTarget
 
-from gatepost.flow.channel_specs import check_platform
+from gatepost.channels.contract import CHANNELS
+from gatepost.flow.channel_specs import check_platform, find_package_kinds
 from gatepost.serve.control.arguments.routes import ListRoomsArgs, RoomPolicyArgs, RoomPolicyResult
 from gatepost.store.rooms.rooms import Room
 
@@ -202,9 +203,6 @@ def _make_routed(args: RouteTestArgs, address: Address, instance: str, *, direct
 
 def _get_first_policy(db: Db, instance: str) -> RoomPolicy:
     """Return the policy of a room without one of its own: that of its channel's kind."""
-    from gatepost.channels.contract import CHANNELS  # a command that reads starts without them
-    from gatepost.flow.channel_specs import find_package_kinds
-
     find_package_kinds()
     row = channel_instances.get(db, instance)
     kind = CHANNELS.get(row.kind if row is not None else instance)
