@@ -2,19 +2,15 @@
 function. An operation that only reads looks at the store directly."""
 
 import importlib
-import io
 import os
 import time
-from collections.abc import Callable
 from datetime import datetime, tzinfo
-from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
 from gatepost.core import settings
-from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock, listen_address
@@ -81,7 +77,9 @@ def run_operation(
     while True:
         if home_lock.find_holder(home) is None:
             try:
-                return _run_locally(home, name, args, awake=awake)
+                from gatepost.cli.local_operation import run_locally  # heavy: the store, and every operation
+
+                return run_locally(home, name, args, awake=awake)
             except home_lock.HomeLocked:
                 continue  # somebody was faster
         try:
@@ -90,85 +88,3 @@ def run_operation(
             if error.uncertain or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
-
-
-def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
-    import asyncio
-
-    from gatepost.core.registry import load_folder, load_package
-    from gatepost.flow.gateways.group_place import place_home
-    from gatepost.serve.control.contract import OPERATIONS
-    from gatepost.store.engine.open_store import prepare_store
-
-    home.prepare()
-    load_package("gatepost.serve.control.operations")
-    load_package("gatepost.sandboxes")
-    with home_lock.acquire(home, patience=0):
-        load_folder(home.plugins / "sandboxes", "sandboxes")
-        config = settings.load_declared(home.path)  # what it refuses leaves no store behind
-        home = place_home(home, config)
-        prepare_store(home, config, SystemClock())
-        answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
-        return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args)) if awake else answer
-
-
-async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | None, args: dict[str, Any]) -> Any:
-    """First the groups of every gateway, before anything that may fail: a store without them is of no use to the next
-    one."""
-    from gatepost.core.event_bus import EventBus
-    from gatepost.flow.gateways.group_place import prepare_place
-    from gatepost.flow.groups import ensure_defaults
-    from gatepost.serve.control.contract import OperationDeps
-    from gatepost.store.engine.open_store import open_store
-    from gatepost.store.engine.readonly import get_clock
-    from gatepost.store.gateways import group_places
-    from gatepost.store.gateways.gateway_identity import find_mark, get_gateway_name
-
-    store, clock = open_store(home, config, readers=1), get_clock(home, config)
-    try:
-        if home.shared is not None:
-            await prepare_place(store, home, get_gateway_name(config), clock.now(), starts=False)
-        if home.gateway:
-            await store.write(group_places.claim_for_home, find_mark(home), home.gateway, clock.now())
-        await ensure_defaults(store, home, clock, config, home.gateway)
-        if run is None:
-            return None
-        config = settings.load_declared(home.path)  # with the settings that were declared since
-        return await run(OperationDeps(home=home, store=store, clock=clock, config=config, events=EventBus()), args)
-    finally:
-        store.close()
-
-
-async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
-    import asyncio
-
-    from gatepost import app
-    from gatepost.core import log
-    from gatepost.flow.sessions.trial import run_trial
-    from gatepost.flow.start_check import check_config
-    from gatepost.serve.control.contract import OperationDeps
-
-    app.load_plugins(home)
-    config = settings.load(home.path)
-    check_config(home, config)
-    log.configure(home, config, io.StringIO())  # the command itself says what people are to know
-    gateway = app.Gateway(home, config, SystemClock())
-    calls = asyncio.create_task(gateway.dispatch.run())
-    try:
-        operation_deps = OperationDeps(
-            home=gateway.home,
-            store=gateway.store,
-            clock=gateway.clock,
-            config=config,
-            events=gateway.events,
-            try_out=partial(run_trial, gateway.sessions),
-        )
-        return await run(operation_deps, args)
-    finally:
-        calls.cancel()
-        await asyncio.wait({calls})
-        await gateway.models.close()
-        gateway.files.close()
-        gateway.store.close()
-        log.close()
