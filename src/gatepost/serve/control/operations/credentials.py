@@ -65,7 +65,7 @@ from gatepost.store.rights import api_tokens, tokens
 from gatepost.store.rights.api_tokens import ApiToken, NewApiToken
 from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind
 
-SIGN = "gp_api_"  # how tokens begin, so that scanners for leaked secrets know them
+API_TOKEN_PREFIX = "gp_api_"  # how tokens begin, so that scanners for leaked secrets know them
 LONGEST_SHOWN = 80  # characters of a name that is not known
 MOST_PASSKEYS = 500
 FRESH_LOGIN = 10 * MINUTE  # after a sign-in nobody is asked for the old password
@@ -181,7 +181,7 @@ def _make_api_token_view(token: ApiToken, now: int) -> ApiTokenView:
 async def add_api_token(deps: OperationDeps, args: AddApiTokenArgs) -> NewApiTokenView:
     if args.person and deps.caller != OPERATOR:
         raise Refused(deps.caller, "api_token.add", args.person[:80], "only the operator makes tokens for others")
-    now, secret = deps.clock.now(), SIGN + ids.token()
+    now, secret = deps.clock.now(), API_TOKEN_PREFIX + ids.token()
     rights = [each.info.right for _, each in OPERATIONS.items()]
     scopes, expires_at = check_scopes(args.scopes, rights), now + args.days * DAY if args.days else None
 
