@@ -11,9 +11,10 @@ from gatepost.core.errors import Unavailable
 from gatepost.messages.outbound import OutboundFile
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayIdentity
-from gatepost.store.messages import file_passing, inbox
-from gatepost.store.messages.file_passing import CHUNK, FilePassing
+from gatepost.store.messages import inbox, passed_files
+from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.passed_files import CHUNK
 from gatepost.store.port import Db, Store
 from gatepost_testing.clock import NOON, FixedClock
 
@@ -58,7 +59,7 @@ async def test_a_file_that_has_not_come_is_waited_for(store: Store, tmp_path: Pa
 async def test_nothing_outside_of_what_was_received_is_written(store: Store, tmp_path: Path) -> None:
     _, b = make_two(store, tmp_path)
     for name in ("in/../../x", "/etc/x", "web/x"):
-        await store.write(file_passing.put_piece, name, 0, b"x", NOON)
+        await store.write(passed_files.put, name, 0, b"x", NOON)
         await b.fetch([name])
     assert not (tmp_path / "x").exists()
 
@@ -85,15 +86,15 @@ async def test_a_file_is_sent_by_another_gateway_and_then_gone(store: Store, tmp
 def test_files_stay_while_anybody_is_to_get_their_message(desk: Desk) -> None:
     row = desk.hear()
     for name in ("in/f-1/x", "in/f-2/left"):
-        file_passing.put_piece(desk.db, name, 0, b"x", desk.now)
-    file_passing.put_piece(desk.db, "/media/out/k/0", 0, b"x", desk.now)
-    file_passing.set_message(desk.db, ["in/f-1/x"], desk.entry(row).message_id)
-    assert file_passing.remove_arrived(desk.db, desk.now + DAY) == 0
-    assert file_passing.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1  # its message never came
+        passed_files.put(desk.db, name, 0, b"x", desk.now)
+    passed_files.put(desk.db, "/media/out/k/0", 0, b"x", desk.now)
+    passed_files.set_message(desk.db, ["in/f-1/x"], desk.entry(row).message_id)
+    assert passed_files.remove_arrived(desk.db, desk.now + DAY) == 0
+    assert passed_files.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1  # its message never came
     inbox.set_state(desk.db, row, InboxState.ANSWERED, "", None, desk.now)
-    assert file_passing.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1
-    assert file_passing.get_piece(desk.db, "/media/out/k/0", 0) == b"x"
-    assert file_passing.remove_arrived(desk.db, desk.now + 8 * DAY) == 1
+    assert passed_files.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1
+    assert passed_files.get(desk.db, "/media/out/k/0", 0) == b"x"
+    assert passed_files.remove_arrived(desk.db, desk.now + 8 * DAY) == 1
 
 
 async def test_two_sessions_may_fetch_a_file_at_once(store: Store, tmp_path: Path) -> None:

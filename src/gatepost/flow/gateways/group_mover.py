@@ -23,8 +23,8 @@ from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.gateways.group_moves import MOST_SESSIONS, GroupMove, GroupMoveState
-from gatepost.store.messages import file_passing
-from gatepost.store.messages.file_passing import CHUNK
+from gatepost.store.messages import passed_files
+from gatepost.store.messages.passed_files import CHUNK
 
 MOST_MB = setting("groups.move_mb", 4096, help="The most that the files of a group may have which is moved, in MB.")
 MOST_FILES = 100_000
@@ -111,7 +111,7 @@ class GroupMover:
             group_moves.set_packed, move, here, summary.files, summary.bytes, summary.digest
         )
         if not packed:
-            await self._store.write(file_passing.remove_pieces, [group_moves.name_pieces(move)])
+            await self._store.write(passed_files.remove, [group_moves.name_pieces(move)])
         self._bells.gateways()
 
     def _list_kept(self, sessions: list[str]) -> list[str]:
@@ -120,12 +120,10 @@ class GroupMover:
 
     async def _put(self, move: GroupMove, packer: WorldPacker) -> None:
         name, number = group_moves.name_pieces(move), 0
-        await self._store.write(file_passing.remove_pieces, [name])  # what an earlier try left
+        await self._store.write(passed_files.remove, [name])  # what an earlier try left
         while True:
             data = await asyncio.to_thread(packer.read, CHUNK)
-            await self._store.write(
-                file_passing.put_piece, name, number, data, self._clock.now(), durable=False, lane=name
-            )
+            await self._store.write(passed_files.put, name, number, data, self._clock.now(), durable=False, lane=name)
             if len(data) < CHUNK:
                 return
             number += 1
@@ -187,7 +185,7 @@ class GroupMover:
         name, number = group_moves.name_pieces(move), 0
         with WorldUnpacker(new) as unpacker:
             while not unpacker.ended:
-                data = await self._store.read(file_passing.get_piece, name, number)
+                data = await self._store.read(passed_files.get, name, number)
                 if data is None:
                     raise Invalid("", "a piece of it is not in the store any more; run it again")
                 await asyncio.to_thread(unpacker.feed, data)

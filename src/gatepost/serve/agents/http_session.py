@@ -6,9 +6,10 @@ from itertools import count
 import msgspec
 
 from gatepost.core import ids
+from gatepost.gate.mcp_messages import CallParams
 from gatepost.jsonrpc.messages import RequestId, render_notification, render_request
 from gatepost.serve.agents.elicitation_form import ElicitationForm, FormAction, FormResponse
-from gatepost.serve.agents.eliciting_client import ARRAYS_SINCE, NO_ANSWER, OpenForm
+from gatepost.serve.agents.eliciting_client import ARRAYS_SINCE, NO_ANSWER, OpenForm, StreamClient
 from gatepost.serve.agents.event_stream import EventStream, RecentEvents, render_event
 from gatepost.serve.agents.running_call import RunningCall
 from gatepost.tools.call import Caller
@@ -137,3 +138,28 @@ def read_response(result: msgspec.Raw) -> FormResponse:
         return NO_ANSWER
     content: Mapping[str, object] | None = found.content
     return FormResponse(found.action, content)
+
+
+async def follow_call(
+    running: RunningCall, stream: EventStream, params: CallParams, forms: StreamForms | None = None
+) -> None:
+    """Put what a call tells, and what it asks, on its stream until it ends."""
+    token = (params.meta or {}).get("progressToken")
+    try:
+        while True:
+            while running.progress:
+                done, total, text = running.progress.popleft()
+                fields = {"progressToken": token, "progress": done, "total": total, "message": text or None}
+                told = {key: value for key, value in fields.items() if value is not None}
+                if token is not None:
+                    stream.put(render_notification("notifications/progress", told))
+                    await stream.wait_for_room()
+            if running.answer is not None or running.cancelled:
+                return
+            running.news.clear()
+            if forms is not None and isinstance(running.client, StreamClient):
+                forms.set_open(running.client.open)
+            await running.news.wait()
+    finally:
+        if forms is not None:
+            forms.set_open(None)

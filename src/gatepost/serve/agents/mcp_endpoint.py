@@ -6,8 +6,7 @@ and its call goes on meanwhile; without one, a client that leaves cancels its ca
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from itertools import count
 from typing import TypeVar
 
@@ -59,13 +58,20 @@ from gatepost.serve.agents.eliciting_client import (
     supports_forms,
 )
 from gatepost.serve.agents.event_stream import EventStream, render_event
-from gatepost.serve.agents.http_session import IDLE_S, McpHttpSession, StreamForms, read_response, render_form
+from gatepost.serve.agents.http_exchange import HttpExchange, send_answer
+from gatepost.serve.agents.http_session import (
+    IDLE_S,
+    McpHttpSession,
+    StreamForms,
+    follow_call,
+    read_response,
+    render_form,
+)
 from gatepost.serve.agents.mcp_headers import (
-    ARGUMENT,
+    ArgumentHeaders,
     McpHeaders,
     check_argument_headers,
     check_envelope,
-    find_argument_headers,
 )
 from gatepost.serve.agents.running_call import RunningCall
 from gatepost.tools.call import Caller
@@ -97,11 +103,6 @@ _STATUS = {  # since 2026-07-28, errors of the request itself are HTTP's, too
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-_EVENTS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
 
 
 class HttpCallParams(CallParams, kw_only=True):
@@ -118,42 +119,6 @@ class _InitializeParams(InitializeParams, kw_only=True):
 _read_call = msgspec.json.Decoder(HttpCallParams).decode
 _read_initialize = msgspec.json.Decoder(_InitializeParams).decode
 _read_arguments = msgspec.json.Decoder(dict[str, object] | None).decode
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """One request, and whatever is known of it so far."""
-
-    receive: Receive
-    send: Send
-    head: McpHeaders
-    caller: Caller
-    session: McpHttpSession | None
-
-    async def answer(self, status: int, body: bytes) -> None:
-        await _send(self.send, status, body, self._name_session())
-
-    async def refuse(self, status: int, code: int, text: str, *more: tuple[bytes, bytes]) -> None:
-        await _send(self.send, status, render_error(None, code, text), more)
-
-    async def write_events(self, stream: EventStream, first: Iterable[bytes] = ()) -> bool:
-        """Send a stream to its end. False: the client has left before."""
-        reader = stream.attach(first)
-        left = asyncio.get_running_loop().create_task(_wait_until_left(self.receive))
-        left.add_done_callback(lambda _: stream.detach(reader))
-        try:
-            headers = [*_EVENTS, *self._name_session()]
-            await self.send({"type": "http.response.start", "status": 200, "headers": headers})
-            while (events := await stream.read_next(reader)) is not None:
-                await self.send({"type": "http.response.body", "body": events, "more_body": True})
-            await self.send({"type": "http.response.body", "body": b""})
-            return not left.done()
-        finally:
-            left.cancel()
-            stream.detach(reader)
-
-    def _name_session(self) -> list[tuple[bytes, bytes]]:
-        return [] if self.session is None else [(b"mcp-session-id", self.session.name.encode())]
 
 
 class McpEndpoint:
@@ -173,7 +138,7 @@ class McpEndpoint:
         self._dispatch, self._caller_of, self._largest, self._elicits = dispatch, caller_of, largest, elicits
         self._info = McpServerInfo({"name": name, "version": version}, {"tools": {"listChanged": True}})
         self._stamp, self._list_fields = msgspec.Raw(encode(self._info.stamp)), encode(self._info.list_fields)[1:]
-        self._argument_headers = _ArgumentHeaders()
+        self._argument_headers = ArgumentHeaders()
         self.sessions: dict[str, McpHttpSession] = {}
         self._listening: dict[EventStream, tuple[Caller, RequestId]] = {}
         self._calls, self._prefix = count(1), ids.new("c")
@@ -209,9 +174,9 @@ class McpEndpoint:
         except GatepostError as error:
             status = 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unavailable) else 403
             code = INTERNAL_ERROR if status == 503 else INVALID_REQUEST
-            return await _send(send, status, render_error(None, code, str(error)))
+            return await send_answer(send, status, render_error(None, code, str(error)))
         head = McpHeaders(scope)
-        exchange = _Exchange(receive, send, head, caller, self._find_session(head, caller))
+        exchange = HttpExchange(receive, send, head, caller, self._find_session(head, caller))
         twice = head.find_twice()
         if twice is not None:
             return await exchange.refuse(400, HEADER_MISMATCH, f"the header {twice} is there twice")
@@ -245,7 +210,7 @@ class McpEndpoint:
             raise JsonRpcFailure(TOO_MANY, f"{MOST_SESSIONS} sessions are open; end one, or try again later")
         self.sessions[session.name] = session
 
-    async def _get_or_delete(self, exchange: _Exchange, method: str) -> None:
+    async def _get_or_delete(self, exchange: HttpExchange, method: str) -> None:
         session, head = exchange.session, exchange.head
         if method not in ("GET", "DELETE"):
             allowed = (b"allow", b"GET, POST, DELETE")
@@ -273,12 +238,12 @@ class McpEndpoint:
         return None
 
     @staticmethod
-    async def _refuse_session(exchange: _Exchange) -> None:
+    async def _refuse_session(exchange: HttpExchange) -> None:
         if exchange.head.session is not None:
             return await exchange.refuse(404, INVALID_REQUEST, "Session not found")
         return await exchange.refuse(400, INVALID_REQUEST, NO_SESSION)
 
-    async def _write(self, exchange: _Exchange, stream: EventStream, first: Iterable[bytes] = ()) -> bool:
+    async def _write(self, exchange: HttpExchange, stream: EventStream, first: Iterable[bytes] = ()) -> bool:
         """Send a stream to its end; its session is in use meanwhile. False: the client has left before."""
         session, task = exchange.session, asyncio.current_task()
         assert task is not None
@@ -295,7 +260,7 @@ class McpEndpoint:
 
     # Messages.
 
-    async def _post(self, exchange: _Exchange) -> None:
+    async def _post(self, exchange: HttpExchange) -> None:
         head = exchange.head
         if head.old and exchange.session is None and head.session is not None:
             return await self._refuse_session(exchange)
@@ -304,7 +269,7 @@ class McpEndpoint:
             return await exchange.refuse(406, INVALID_REQUEST, text)
         if not head.sends_json:
             return await exchange.refuse(415, INVALID_REQUEST, "the content-type must be application/json")
-        body = await _read(exchange.receive, head, self._largest)
+        body = await exchange.read_body(self._largest)
         if body is None:
             text = f"a message may have at most {self._largest} bytes"
             return await exchange.refuse(413, INVALID_REQUEST, text, (b"connection", b"close"))
@@ -324,7 +289,7 @@ class McpEndpoint:
             return await self._open_session(exchange, message.id, message.params)
         return await self._refuse_session(exchange)
 
-    async def _open_session(self, exchange: _Exchange, request: RequestId, params: msgspec.Raw) -> None:
+    async def _open_session(self, exchange: HttpExchange, request: RequestId, params: msgspec.Raw) -> None:
         try:
             result, forms = self._initialize(params)
             session = McpHttpSession(exchange.caller, _now(), forms)
@@ -342,7 +307,7 @@ class McpEndpoint:
         asks = self._elicits and version >= FORMS_SINCE and supports_forms(given.capabilities)
         return encode(self._info.initialized(version)), version if asks else ""
 
-    async def _serve_in_session(self, exchange: _Exchange, session: McpHttpSession, message: JsonRpcMessage) -> None:
+    async def _serve_in_session(self, exchange: HttpExchange, session: McpHttpSession, message: JsonRpcMessage) -> None:
         session.seen = _now()
         request = message.id
         if not isinstance(request, int | str):
@@ -394,7 +359,7 @@ class McpEndpoint:
             return result
         raise JsonRpcFailure(METHOD_NOT_FOUND, "Method not found", (message.method or "")[:LONGEST_METHOD])
 
-    async def _serve_envelope(self, exchange: _Exchange, message: JsonRpcMessage) -> None:
+    async def _serve_envelope(self, exchange: HttpExchange, message: JsonRpcMessage) -> None:
         """A request of the 2026 revision, which stands for itself."""
         request = message.id
         try:
@@ -441,7 +406,7 @@ class McpEndpoint:
 
     async def _stream_in_session(
         self,
-        exchange: _Exchange,
+        exchange: HttpExchange,
         session: McpHttpSession,
         request: RequestId,
         running: RunningCall,
@@ -454,7 +419,7 @@ class McpEndpoint:
 
         async def follow() -> None:
             try:
-                await _follow(running, stream, params, forms)
+                await follow_call(running, stream, params, forms)
                 stream.put(self._render_end(request, running, modern=False))
             finally:
                 running.cancel()
@@ -462,7 +427,7 @@ class McpEndpoint:
 
         await self._write_call(exchange, stream, running, follow(), first)
 
-    async def _call_by_envelope(self, exchange: _Exchange, request: RequestId, message: JsonRpcMessage) -> None:
+    async def _call_by_envelope(self, exchange: HttpExchange, request: RequestId, message: JsonRpcMessage) -> None:
         params = _parse(_read_call, message.params)
         check_envelope(exchange.head, message, params)
         wanted = self._argument_headers.find(params.name, await self._list(exchange.caller))
@@ -477,7 +442,7 @@ class McpEndpoint:
 
         async def follow() -> None:
             try:
-                await _follow(running, stream, params)
+                await follow_call(running, stream, params)
                 stream.put(self._render_end(request, running, modern=True))
             finally:
                 running.cancel()
@@ -487,7 +452,7 @@ class McpEndpoint:
 
     async def _write_call(
         self,
-        exchange: _Exchange,
+        exchange: HttpExchange,
         stream: EventStream,
         running: RunningCall,
         following: Coroutine[object, None, None],
@@ -535,7 +500,7 @@ class McpEndpoint:
 
     # Changes of the tools.
 
-    async def _listen(self, exchange: _Exchange, request: RequestId, message: JsonRpcMessage) -> None:
+    async def _listen(self, exchange: HttpExchange, request: RequestId, message: JsonRpcMessage) -> None:
         params = _parse(mcp_messages.read_listen, message.params)
         check_envelope(exchange.head, message, params)
         if len(self._listening) >= MOST_LISTENING:
@@ -562,46 +527,6 @@ class McpEndpoint:
                 stream.put(render_notification("notifications/tools/list_changed", params))
 
 
-class _ArgumentHeaders:
-    """Arguments that must also be headers, by tool. Looked for once in each list of tools."""
-
-    def __init__(self) -> None:
-        self._listed = b""
-        self._found: dict[str, Mapping[tuple[str, ...], tuple[str, str]]] = {}
-
-    def find(self, tool: str, listed: bytes) -> Mapping[tuple[str, ...], tuple[str, str]] | None:
-        if self._listed is not listed:
-            self._listed, self._found = listed, {}
-            for each in msgspec.json.decode(listed) if b'"%b"' % ARGUMENT.encode() in listed else ():
-                self._found[each["name"]] = find_argument_headers(each["inputSchema"])
-        return self._found.get(tool)
-
-
-async def _follow(
-    running: RunningCall, stream: EventStream, params: CallParams, forms: StreamForms | None = None
-) -> None:
-    """Put what a call tells, and what it asks, on its stream until it ends."""
-    token = (params.meta or {}).get("progressToken")
-    try:
-        while True:
-            while running.progress:
-                done, total, text = running.progress.popleft()
-                fields = {"progressToken": token, "progress": done, "total": total, "message": text or None}
-                told = {key: value for key, value in fields.items() if value is not None}
-                if token is not None:
-                    stream.put(render_notification("notifications/progress", told))
-                    await stream.wait_for_room()
-            if running.answer is not None or running.cancelled:
-                return
-            running.news.clear()
-            if forms is not None and isinstance(running.client, StreamClient):
-                forms.set_open(running.client.open)
-            await running.news.wait()
-    finally:
-        if forms is not None:
-            forms.set_open(None)
-
-
 def _shows_progress(params: CallParams) -> bool:
     return isinstance((params.meta or {}).get("progressToken"), int | str)
 
@@ -615,38 +540,6 @@ def _parse(read: Callable[[msgspec.Raw], T], params: msgspec.Raw) -> T:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def _wait_until_left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _read(receive: Receive, head: McpHeaders, largest: int) -> bytes | None:
-    """The whole body; None: it is too large. One whose length already shows that is not read at all."""
-    said = head.found.get(b"content-length", b"0")
-    if said.isdigit() and int(said) > largest:
-        return None
-    first = await receive()
-    if not first.get("more_body"):
-        body: bytes = first.get("body", b"")
-        return body
-    chunks, size, more = [first["body"]], len(first["body"]), True
-    while more:
-        message = await receive()
-        chunks.append(message.get("body", b""))
-        size, more = size + len(chunks[-1]), message.get("more_body", False)
-        if size > largest:
-            return None
-    return b"".join(chunks)
-
-
-async def _send(send: Send, status: int, body: bytes, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    headers = [(b"content-length", b"%d" % len(body)), *more]
-    if body:
-        headers.append((b"content-type", b"application/json"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _is_message(message: JsonRpcMessage) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 from starlette.types import Scope
 
 from gatepost.gate.mcp_messages import CallParams, McpParams
@@ -172,3 +173,18 @@ def _is_same(given: str | None, text: str, kind: str) -> bool:
     if given is not None and kind == "integer" and _DECIMAL.fullmatch(given) and _DECIMAL.fullmatch(text):
         return int(given.partition(".")[0]) == int(text.partition(".")[0])
     return given == text
+
+
+class ArgumentHeaders:
+    """Arguments that must also be headers, by tool. Looked for once in each list of tools."""
+
+    def __init__(self) -> None:
+        self._listed = b""
+        self._found: dict[str, Mapping[tuple[str, ...], tuple[str, str]]] = {}
+
+    def find(self, tool: str, listed: bytes) -> Mapping[tuple[str, ...], tuple[str, str]] | None:
+        if self._listed is not listed:
+            self._listed, self._found = listed, {}
+            for each in msgspec.json.decode(listed) if b'"%b"' % ARGUMENT.encode() in listed else ():
+                self._found[each["name"]] = find_argument_headers(each["inputSchema"])
+        return self._found.get(tool)

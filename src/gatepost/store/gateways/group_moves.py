@@ -16,7 +16,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
 from gatepost.store.gateways.group_places import below, get_world
-from gatepost.store.messages import file_passing
+from gatepost.store.messages import passed_files
 from gatepost.store.messages.inbox import OPEN
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
@@ -146,7 +146,7 @@ def set_arrived(db: Db, move: GroupMove, note: str, now: int) -> bool:
     )
     if not changed:
         return False
-    file_passing.remove_pieces(db, [name_pieces(move)])
+    passed_files.remove(db, [name_pieces(move)])
     placed = db.run(
         "UPDATE group_places SET gateway = ?, since = ?, moving = 0 WHERE world = ? AND gateway = ? AND moving = 1",
         (move.target, now, move.world, move.source),
@@ -169,7 +169,7 @@ def set_failed(db: Db, move: GroupMove, note: str, now: int) -> bool:
         (note, now, move.id),
     )
     if changed:
-        file_passing.remove_pieces(db, [name_pieces(move)])
+        passed_files.remove(db, [name_pieces(move)])
         db.run("UPDATE group_places SET moving = 0 WHERE world = ? AND gateway = ?", (move.world, move.source))
     return changed == 1
 

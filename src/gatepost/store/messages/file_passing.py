@@ -13,18 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from gatepost.core import ids, log
-from gatepost.core.clock import DAY, Clock
+from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
 from gatepost.messages.outbound import OutboundFile
 from gatepost.store.gateways import gateways
-from gatepost.store.messages.inbox import OPEN
-from gatepost.store.port import Db, Store
+from gatepost.store.messages import passed_files
+from gatepost.store.messages.passed_files import CHUNK
+from gatepost.store.port import Store
 
-CHUNK = 1024 * 1024
 SWEEP_S = 60.0
-LONGEST_DELIVERY = 7 * DAY  # what waits for longer is not sent any more
 
 _log = log.get("store")
 
@@ -44,7 +43,7 @@ class FilePassing:
             await self._put(name, self._media / name)
 
     async def set_message(self, names: Sequence[str], message_id: int) -> None:
-        await self._store.write(set_message, list(names), message_id, durable=False)
+        await self._store.write(passed_files.set_message, list(names), message_id, durable=False)
 
     async def fetch(self, names: Sequence[str]) -> None:
         """Those that are not here. Raises Unavailable if one has not arrived in the store."""
@@ -77,7 +76,7 @@ class FilePassing:
     async def remove_sent(self, paths: Sequence[str]) -> None:
         """They are delivered, or never will be."""
         await asyncio.to_thread(_remove, [self._find_copy(each) for each in paths])
-        await self._store.write(remove_pieces, list(paths), durable=False)
+        await self._store.write(passed_files.remove, list(paths), durable=False)
 
     def _find_copy(self, path: str) -> Path:
         return self._media / "out" / "passed" / hashlib.sha256(path.encode()).hexdigest()
@@ -89,7 +88,7 @@ class FilePassing:
         await WakeLoop(_log.debug, "passed files stay for a while", pause_s=SWEEP_S).run(self._remove_arrived)
 
     async def _remove_arrived(self) -> None:
-        await self._store.write(remove_arrived, self._clock.now(), durable=False)
+        await self._store.write(passed_files.remove_arrived, self._clock.now(), durable=False)
 
     async def _put(self, name: str, path: Path) -> None:
         number = 0
@@ -97,7 +96,7 @@ class FilePassing:
             data = await asyncio.to_thread(_read_chunk, path, number * CHUNK)
             if number and not data:
                 return
-            await self._store.write(put_piece, name, number, data, self._clock.now(), durable=False, lane=name)
+            await self._store.write(passed_files.put, name, number, data, self._clock.now(), durable=False, lane=name)
             if len(data) < CHUNK:
                 return
             number += 1
@@ -107,7 +106,7 @@ class FilePassing:
         number = 0
         try:
             while True:
-                data = await self._store.read(get_piece, name, number)
+                data = await self._store.read(passed_files.get, name, number)
                 if data is None and not number:
                     raise Unavailable("a file", "it has not come from the gateway that has it")
                 if data:
@@ -146,43 +145,3 @@ def _remove(paths: list[Path]) -> None:
     for path in paths:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def put_piece(db: Db, name: str, number: int, data: bytes, now: int) -> None:
-    """A piece; handed over twice, it is one."""
-    db.run(
-        "INSERT INTO passed_files (name, number, data, message_id, at) VALUES (?, ?, ?, NULL, ?)"
-        " ON CONFLICT (name, number) DO UPDATE SET data = excluded.data, at = excluded.at",
-        (name, number, data, now),
-    )
-
-
-def set_message(db: Db, names: list[str], message_id: int) -> None:
-    """The message that they came with: they stay while anybody is to get it."""
-    for name in names:
-        db.run("UPDATE passed_files SET message_id = ? WHERE name = ?", (message_id, name))
-
-
-def get_piece(db: Db, name: str, number: int) -> bytes | None:
-    row = db.row("SELECT data FROM passed_files WHERE name = ? AND number = ?", (name, number))
-    return bytes(row[0]) if row else None
-
-
-def remove_pieces(db: Db, names: list[str]) -> None:
-    for name in names:
-        db.run("DELETE FROM passed_files WHERE name = ?", (name,))
-
-
-def remove_arrived(db: Db, now: int) -> int:
-    """Those of messages that nobody is to get any more, and what was left behind. A message that somebody only
-    observes is shown with the next turn, for which nobody waits longer than a day."""
-    removed = db.run(
-        "DELETE FROM passed_files WHERE message_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbox i"
-        f" WHERE i.message_id = passed_files.message_id AND (i.{OPEN}"
-        " OR (i.mode = 'observe' AND i.given = 0 AND passed_files.at > ?)))",
-        (now - DAY,),
-    )
-    return removed + db.run(
-        "DELETE FROM passed_files WHERE message_id IS NULL AND at < CASE WHEN name >= 'in/' THEN ? ELSE ? END",
-        (now - DAY, now - LONGEST_DELIVERY),
-    )
