@@ -36,7 +36,7 @@ EXPLAINED = {
     "gatepost.flow.intake.message_acceptance.accept": "it has its room; the number in the session is one statement",
     "gatepost.flow.sessions.runner.runner_protocol.RunnerProtocol._claim_batch": ONE_SESSION,
     "gatepost.flow.sessions.runner.results.record_results": ONE_SESSION,
-    "gatepost.flow.sessions.waiting_work._defer": ONE_STATEMENT,
+    "gatepost.flow.sessions.session_supervisor._defer": ONE_STATEMENT,
     "gatepost.store.gateways.gateways.claim_duties": ONE_STATEMENT,
     "gatepost.store.gateways.gateways.release_session": ONE_STATEMENT,
     "gatepost.store.sessions.turns.begin": ONE_SESSION,

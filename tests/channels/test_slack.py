@@ -27,9 +27,19 @@ from gatepost.channels.contract import (
     SupportsTyping,
 )
 from gatepost.channels.slack.adapter import SCOPES, SlackChannel, sign
-from gatepost.channels.slack.emoji import NAMES, read_emoji, render_emoji
 from gatepost.channels.slack.rest import SlackHttp
-from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read_message, read_text, read_ts, render_ts
+from gatepost.channels.slack.wire import (
+    NAMES,
+    SlackNames,
+    SlackSelf,
+    read_click,
+    read_emoji,
+    read_message,
+    read_text,
+    read_ts,
+    render_emoji,
+    render_ts,
+)
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 import gatepost.flow.intake.command_dispatch  # noqa: F401  it has every command registered
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, HookRequest, MemoryCursor
 from gatepost.channels.kit.hooks import parse_object
-from gatepost.channels.teams import proof, wire
+from gatepost.channels.teams import session, wire
 from gatepost.channels.teams.adapter import TeamsBot
 from gatepost.channels.teams.session import TeamsSession
 from gatepost.core.clock import SystemClock
@@ -190,7 +190,7 @@ async def test_each_claim_and_the_signature_must_be_right(platform: TeamsPlatfor
     keys = read_keys({"keys": [key | {"kid": KEY_ID, "endorsements": ["msteams"]}]})
 
     def check(token: str, app_id: str = APP_ID, service_url: str = platform.service_url) -> None:
-        proof.check_token(token, keys, app_id=app_id, service_url=service_url, now_s=now)
+        session.check_token(token, keys, app_id=app_id, service_url=service_url, now_s=now)
 
     check(platform.sign())
     check(platform.sign(exp=now - 290, nbf=now + 290))  # clocks may differ
@@ -212,7 +212,7 @@ async def test_each_claim_and_the_signature_must_be_right(platform: TeamsPlatfor
         {"nbf": "never"},
         {"serviceurl": "https://evil.example/"},
         {"serviceurl": None},
-        {"padding": "x" * proof.LONGEST_TOKEN},
+        {"padding": "x" * session.LONGEST_TOKEN},
     ]
     for change in changes:
         with pytest.raises(NotProven):
@@ -252,7 +252,7 @@ def test_a_key_that_is_small_or_of_another_kind_is_not_used(
 ) -> None:
     keys = read_keys({"keys": [{"kid": KEY_ID, "endorsements": ["msteams"]} | key, 5]})
     with pytest.raises(NotProven, match=why):
-        proof.check_token(
+        session.check_token(
             platform.sign(), keys, app_id=APP_ID, service_url=platform.service_url, now_s=int(time.time())
         )
 

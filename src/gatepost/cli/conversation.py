@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -15,15 +16,108 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gatepost.cli import output, reasons
-from gatepost.cli.card_renderer import render_card
-from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
 from gatepost.core.errors import GatepostError
-from gatepost.messages.card import Card
+from gatepost.core.terminal_text import make_visible
+from gatepost.messages.card import Card, render_hint
 from gatepost.messages.inbound import Direction, Receipt
 from gatepost.serve.control.answers import read_sent
 from gatepost.serve.control.chat_outcome import ChatOutcome
 from gatepost.serve.control.client import ControlClient, get_result
 from gatepost.store.messages.inbox import InboxState
+
+# Rows of a terminal: how wide a text is on the screen, and its last rows.
+
+_NO_WIDTH = ("Mn", "Me", "Cf")
+
+
+def get_width(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(_get_sign_width, text))
+
+
+def _get_sign_width(sign: str) -> int:
+    if unicodedata.category(sign) in _NO_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1
+
+
+def count_rows_above(typed: str, columns: int) -> int:
+    """How many rows lie between the first of a typed line and the one that the cursor is in, at its end."""
+    return get_width(make_visible(typed)) // columns
+
+
+def list_last_rows(text: str, columns: int, most: int) -> list[str]:
+    """The last rows of a text, none of them as wide as the screen: so each is one row there."""
+    rows: list[str] = []
+    for line in reversed(make_visible(text).expandtabs(4).rstrip().split("\n")):
+        rows[:0] = _wrap(line, columns - 1)
+        if len(rows) >= most:
+            return rows[-most:]
+    return rows if text.strip() else []
+
+
+def _wrap(line: str, room: int) -> list[str]:
+    """At blanks, where there are any."""
+    rows, row, width = [], "", 0
+    for word in _split_words(line, room):
+        wide = get_width(word)
+        if width + get_width(word.rstrip()) > room:
+            rows.append(row.rstrip())
+            row, width = "", 0
+        row, width = row + word, width + wide
+    return [*rows, row.rstrip()]
+
+
+def _split_words(line: str, room: int) -> list[str]:
+    """Words with the blanks behind them; what is wider than a row is cut."""
+    found: list[str] = []
+    word, width = "", 0
+    for sign in line:
+        wide = _get_sign_width(sign)
+        if (sign != " " and word.endswith(" ")) or (sign != " " and width + wide > room):
+            found.append(word)
+            word, width = "", 0
+        word, width = word + sign, width + wide
+    return [*found, word]
+
+
+# A card on a terminal: its title, its fields in columns, and the answers with their numbers.
+
+WIDEST = 20  # characters of the column of names
+
+
+def render_card(card: Card) -> output.Line:
+    """A card that waits, or what was decided about one: then its title and the decision are enough."""
+    return tuple(_render_decided(card) if card.done else _render_open(card))
+
+
+def _render_decided(card: Card) -> Iterator[output.Piece]:
+    yield output.colored(card.title, "bold")
+    yield f"\n  {card.done}"
+
+
+def _render_open(card: Card) -> Iterator[output.Piece]:
+    yield output.colored(card.title, "bold")
+    if card.text:
+        yield f"\n  {_indent(card.text)}"
+    width = min(max((len(each.name) for each in card.fields), default=0), WIDEST)
+    for each in card.fields:
+        yield "\n  "
+        yield output.colored(f"{each.name}: ".ljust(width + 2), "dim")
+        yield _indent(each.value)
+    for number, button in enumerate(card.buttons, start=1):
+        yield "\n  "
+        yield output.colored(f"{number}.", "bold")
+        yield f" {button.label}"
+        if button.about:
+            yield output.colored(f"  {button.about}", "dim")
+    if hint := render_hint(card):
+        yield "\n  "
+        yield output.colored(hint, "dim")
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
 
 ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
 PROMPT = "> "

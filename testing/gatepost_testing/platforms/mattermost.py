@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from gatepost.channels.slack.emoji import NAMES
+from gatepost.channels.slack.wire import NAMES
 from gatepost_testing.platform_rules.mattermost import BY_NAME, UNKNOWN
 from gatepost_testing.platforms.base import Asgi, GivenFile, PlatformFault
 from gatepost_testing.platforms.rest import make_id

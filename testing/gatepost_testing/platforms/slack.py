@@ -15,7 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from gatepost.channels.slack.emoji import read_emoji, render_emoji
+from gatepost.channels.slack.wire import read_emoji, render_emoji
 from gatepost_testing.platform_rules.slack import check_slash_commands
 from gatepost_testing.platforms import pings
 from gatepost_testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage

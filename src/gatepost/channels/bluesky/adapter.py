@@ -14,10 +14,9 @@ from gatepost.channels.bluesky import API_URL, HANDLE, PASSWORD, POLL_S, wire
 from gatepost.channels.bluesky.posting import BlueskyPosting
 from gatepost.channels.bluesky.session import BlueskySession
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff, stay_connected
+from gatepost.channels.kit.backoff import Backoff, stay_connected, unwrap_group
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
-from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.core import log
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import NotFound, Refused

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.channels.contract import MYSELF
-from gatepost.channels.kit.changes import make_edit
 from gatepost.channels.kit.native_commands import ShownCommand, render_given
+from gatepost.channels.kit.receiving import make_edit
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.messages.card import join_clicks

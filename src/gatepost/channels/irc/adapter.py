@@ -9,9 +9,8 @@ from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, E
 from gatepost.channels.irc import ACCOUNT, CA_FILE, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import Backoff, unwrap_group
 from gatepost.channels.kit.receiving import receive_batch
-from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.kit.tls import make_tls
 from gatepost.core import log
 from gatepost.core.clock import SECOND

@@ -69,3 +69,14 @@ async def retry_until_done(job: Callable[[], Awaitable[T]]) -> T:
             return await job()
         except Unavailable as error:
             await backoff.wait(min(error.retry_after or 0.0, LONGEST_ASKED_S))
+
+
+async def unwrap_group(run: Callable[[], Awaitable[None]]) -> None:
+    """Runs what uses a TaskGroup, and raises the first error itself in the place of a group of them."""
+    try:
+        await run()
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None

@@ -14,11 +14,9 @@ from typing import Any, TypeVar
 import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff
-from gatepost.channels.kit.changes import make_deletion
+from gatepost.channels.kit.backoff import Backoff, unwrap_group
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.receiving import receive_batch
-from gatepost.channels.kit.task_groups import unwrap_group
+from gatepost.channels.kit.receiving import make_deletion, receive_batch
 from gatepost.channels.mastodon import API_URL, CA_FILE, TOKEN, VISIBILITY, wire
 from gatepost.channels.mastodon.posting import MastodonPosting
 from gatepost.channels.mastodon.wire import MastodonAccount, NoteType, StreamEvent

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gatepost.channels.kit.changes import make_edit
+from gatepost.channels.kit.receiving import make_edit
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb

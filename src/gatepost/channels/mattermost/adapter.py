@@ -21,11 +21,9 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.backoff import Backoff
-from gatepost.channels.kit.changes import make_deletion
+from gatepost.channels.kit.backoff import Backoff, unwrap_group
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.receiving import receive_batch
-from gatepost.channels.kit.task_groups import unwrap_group
+from gatepost.channels.kit.receiving import make_deletion, receive_batch
 from gatepost.channels.mattermost import API_URL, CA_FILE, TOKEN, wire
 from gatepost.channels.mattermost.posting import MattermostPosting
 from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom, SocketEvent

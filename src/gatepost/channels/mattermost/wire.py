@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.kit.changes import make_deletion, make_edit
+from gatepost.channels.kit.receiving import make_deletion, make_edit
 from gatepost.channels.mattermost.emoji import get_sign
 from gatepost.core.errors import NotFound
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.backoff import Backoff, retry_until_done, stay_connected
+from gatepost.channels.kit.backoff import Backoff, retry_until_done, stay_connected, unwrap_group
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
-from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.ntfy import API_URL, CA_FILE, TOKEN, TOPICS, wire
 from gatepost.core import log
 from gatepost.core.clock import HOUR

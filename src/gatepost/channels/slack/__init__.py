@@ -91,7 +91,7 @@ declare_channel(
         optional=(APP_TOKEN, SIGNING_SECRET),  # the one is for Socket Mode, the other for HTTP events
     ),
     fits_card=import_later("gatepost.channels.slack.render:fits_card"),
-    explain_reaction=import_later("gatepost.channels.slack.emoji:explain_reaction"),
+    explain_reaction=import_later("gatepost.channels.slack.wire:explain_reaction"),
     tested_against="our emulator of 2026-11, which slack-sdk 3.46 accepts; never run against Slack itself",
     extra="slack",
     tailor=tailor,

@@ -9,10 +9,9 @@ from typing import Any
 from gatepost.channels.contract import ChannelDeps, ChannelEnded
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempt, SendAttempts
-from gatepost.channels.slack.emoji import render_emoji
 from gatepost.channels.slack.render import make_mark, render_content, render_message, render_prompts, render_text
 from gatepost.channels.slack.rest import SlackHttp
-from gatepost.channels.slack.wire import is_ts, parse_room, render_ts
+from gatepost.channels.slack.wire import is_ts, parse_room, render_emoji, render_ts
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.records import replace

@@ -11,8 +11,7 @@ from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import HookInbox, parse_object
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.teams import APP_ID, CHECK_S, TENANT, wire
-from gatepost.channels.teams.proof import CHANNEL
-from gatepost.channels.teams.session import TeamsSession
+from gatepost.channels.teams.session import CHANNEL, TeamsSession
 from gatepost.core import log
 from gatepost.core.errors import Unavailable, Unsupported
 from gatepost.core.json_web_tokens import NotProven

@@ -9,10 +9,47 @@ from urllib.parse import urlsplit
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
-from gatepost.channels.teams import APP_ID, APP_SECRET, LOGIN_URL, OPENID_URL, SERVICE_URLS, TENANT, proof, wire
+from gatepost.channels.teams import APP_ID, APP_SECRET, LOGIN_URL, OPENID_URL, SERVICE_URLS, TENANT, wire
+from gatepost.core import json_web_tokens
 from gatepost.core.clock import HOUR, MINUTE, SECOND
 from gatepost.core.errors import Refused, Unavailable
-from gatepost.core.json_web_tokens import NotProven, TokenHeader, find_key, read_keys
+from gatepost.core.json_web_tokens import NotProven, TokenHeader, TokenTerms, find_key, read_keys
+
+# The sender of an activity proves itself by a token of the Bot Framework. Every claim that Microsoft's page on the Bot
+# Connector's authentication names is checked, and no other algorithm is read.
+
+ISSUER = "https://api.botframework.com"
+CHANNEL = "msteams"
+ALGORITHMS = ("RS256",)
+SKEW_S = 300  # that Microsoft allows between two clocks
+LONGEST_TOKEN = 16_384
+
+
+def read_header(token: str) -> TokenHeader:
+    """Return by which key the token says that it is signed."""
+    if len(token) > LONGEST_TOKEN:
+        raise NotProven("it is too long")
+    header = json_web_tokens.read_header(token, ALGORITHMS)
+    if not header.key_id:
+        raise NotProven("it names no key")
+    return header
+
+
+def check_token(token: str, keys: list[Mapping[str, Any]], *, app_id: str, service_url: str, now_s: int) -> None:
+    """Raises NotProven unless the Bot Framework signed this for our bot, now, and for this service."""
+    key = find_key(keys, read_header(token))
+    if key is None:
+        raise NotProven("its key is unknown")
+    endorsed = key.get("endorsements")  # the channels for which it may sign
+    if not isinstance(endorsed, list) or CHANNEL not in endorsed:
+        raise NotProven("its key is not for Teams")
+    terms = TokenTerms(issuer=ISSUER, audience=app_id, skew_s=SKEW_S, algorithms=ALGORITHMS)
+    claims = json_web_tokens.check_token(token, key, terms, now_s)
+    if not app_id or claims.get("aud") != app_id:
+        raise NotProven("it is for others, too")
+    if not service_url or claims.get("serviceurl", claims.get("serviceUrl")) != service_url:
+        raise NotProven("it is for another service address")
+
 
 WAY_OUT = "make a new client secret for the bot's application, and set it with `gatepost channel set`"
 NO_RIGHTS_WAY_OUT = "register it there, or correct the tenant"
@@ -57,9 +94,9 @@ class TeamsSession:
         kind, _, token = authorization.partition(" ")
         if kind.lower() != "bearer":
             raise NotProven("there is no token")
-        keys = await self._get_keys(proof.read_header(token))
+        keys = await self._get_keys(read_header(token))
         now_s = self._deps.clock.now() // SECOND
-        proof.check_token(token, keys, app_id=self._config[APP_ID], service_url=service_url, now_s=now_s)
+        check_token(token, keys, app_id=self._config[APP_ID], service_url=service_url, now_s=now_s)
         if not wire.is_below(service_url, self._config[SERVICE_URLS]):
             raise NotProven("its service address is not among channels.teams.service_urls")
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gatepost.channels.contract import CHANNELS, ChannelState
-from gatepost.cli import channel_tokens, output
+from gatepost.cli import output
 from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
@@ -19,10 +19,12 @@ from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import make_json_visible
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
+    AddChannelTokenArgs,
     ChannelAnswer,
     ChannelKindItem,
     ChannelListItem,
     ChannelRemoval,
+    ChannelTokenView,
     CheckChannelArgs,
     ListChannelKindsArgs,
     ListChannelsArgs,
@@ -31,6 +33,19 @@ from gatepost.serve.control.arguments.channels import (
     SetChannelArgs,
 )
 from gatepost.store.engine.place import has_store
+
+
+@click.command()
+@from_operation(AddChannelTokenArgs)
+def token(run: CommandRun, made: ChannelTokenView) -> None:
+    output.print_line(made.secret)
+    output.print_line(f"It is the token of the program of {made.instance}, and is shown only now.")
+    output.print_line(f"The program calls {made.url}; docs/extend/adapter-protocol.md has every field.")
+    longest = f", at most {made.max_text} characters at once" if made.max_text else ""
+    output.print_line(f"It can do: {', '.join(made.features) or 'plain text'}{longest}.")
+    if made.revoked:
+        output.print_line("The token before it works no longer.")
+
 
 SECRET_HELP = "A key or password, by its name. It is asked for, or read as a line of stdin; may be repeated."
 
@@ -44,7 +59,7 @@ def channel_command() -> None:
     """
 
 
-channel_command.add_command(channel_tokens.token)
+channel_command.add_command(token)
 
 
 @channel_command.command("list")

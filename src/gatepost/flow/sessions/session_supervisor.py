@@ -12,17 +12,18 @@ from functools import partial
 from typing import Any
 
 from gatepost.core import log
+from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.flow.reports import PanicResult
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.host.host_limits import HostLimits
 from gatepost.flow.sessions.sandbox.effective_group import is_affected_by, load_effective_group
-from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
+from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_ending import Ending, SessionVerdict, check_timeouts
-from gatepost.flow.sessions.waiting_work import poll_waiting_work
 from gatepost.flow.sessions.wake_limits import SessionSlots, WakeLimits
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
@@ -33,6 +34,43 @@ from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause
 from gatepost.store.sessions.turns import TurnState
+
+LOOKED_AT = 10 * SECOND
+
+
+async def poll_waiting_work(
+    parts: SessionDeps, request_wake: Callable[[str], None], is_halted: Callable[[], bool]
+) -> None:
+    """Until cancelled. `is_halted`: nothing may wake, so what is due is looked at later."""
+
+    async def poll() -> float:
+        now = parts.clock.now()
+        if is_halted():
+            await parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
+        found, next_due = await parts.store.read(due_sessions.find_work, now, parts.claims.gateway)
+        due = await parts.claims.list_here(found)
+        for session_id, _, _ in due:
+            request_wake(session_id)
+        if due:
+            seen = [each for each, _, _ in due]
+            await parts.store.write(_defer, seen, now + LOOKED_AT, durable=False)
+            next_due = await parts.store.read(due_sessions.get_next_due)
+        return _get_pause(now, next_due, parts.config[LOOK_S])
+
+    await WakeLoop(_log.error, "waiting work cannot be looked at", pause_s=parts.config[LOOK_S]).run(poll)
+
+
+def _get_pause(now: int, due: int | None, longest: float) -> float:
+    """Not longer than until the next row is due: a retry starts on time."""
+    if due is None or due <= now:
+        return longest
+    return min(longest, (due - now) / SECOND + 0.001)
+
+
+def _defer(db: Db, session_ids: list[str], until: int) -> None:
+    for session_id in session_ids:
+        due_sessions.defer_session_due(db, session_id, until)
+
 
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
 CHANGED = "it was changed"  # why a session starts anew

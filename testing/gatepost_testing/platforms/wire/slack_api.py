@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.channels.slack.emoji import NAMES
+from gatepost.channels.slack.wire import NAMES
 from gatepost_testing.platform_rules.slack import BY_NAME
 from gatepost_testing.platforms.base import GivenFile, PlatformFault
 from gatepost_testing.platforms.broken_answers import abort_connection

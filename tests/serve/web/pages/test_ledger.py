@@ -9,8 +9,7 @@ from gatepost.core.records import replace
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.ledger import MessageTraceView, TraceMoment
 from gatepost.serve.web.dashboard.view import Tone
-from gatepost.serve.web.message_spans import make_spans
-from gatepost.serve.web.pages.ledger import list_actions, list_trace_actions
+from gatepost.serve.web.pages.ledger import list_actions, list_trace_actions, make_spans
 from gatepost.store.messages.inbox import InboxEntry, InboxState
 from gatepost.store.messages.messages import Message
 from gatepost.store.messages.outbox import EffectState, OutboxEffect

@@ -10,9 +10,8 @@ from gatepost.core.records import replace
 from gatepost.flow.people.page_logins import issue_for_person
 from gatepost.serve.control.arguments.replays import ReplayComparison
 from gatepost.serve.control.arguments.sessions import SessionDetails, SessionEvent, SessionEventKind
-from gatepost.serve.web.dashboard.text_difference import MOST_WORDS, mark_difference
 from gatepost.serve.web.dashboard.view import CompareBlock, FormBlock, TextPart, TimelineBlock, Tone
-from gatepost.serve.web.pages.sessions import make_replay_view, make_session_view
+from gatepost.serve.web.pages.sessions import MOST_WORDS, make_replay_view, make_session_view, mark_difference
 from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.turns import TurnState

@@ -5,11 +5,14 @@ go to the agent under their name; its answer goes to the room.
 """
 
 import asyncio
+from typing import Any, TypeGuard
 
 import msgspec
+from msgspec import Struct
 
-from gatepost.access.senders import Rights
+from gatepost.access.senders import COMMANDING, Rights, check_sender
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.flow import sender_rights
 from gatepost.flow.codes import mask_codes
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker, parse_topic
 from gatepost.messages.inbound import Direction
@@ -31,9 +34,10 @@ from gatepost.serve.control.arguments.sessions import (
     StopResult,
     StopSessionArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.operations.groups import check_provider, end_session
-from gatepost.serve.control.session_rights import SessionAccess, find_session
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.control.session_timeline import read_timeline
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
@@ -41,9 +45,44 @@ from gatepost.store.money import costs, reservations
 from gatepost.store.people import identities
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions, turns
 from gatepost.store.sessions.forks import ForkedSession
 from gatepost.store.sessions.sessions import Session
+
+# Rights to one conversation are judged with each request. To everybody else there is no such conversation.
+
+LONGEST_ID = 64
+
+
+class SessionAccess(Struct, frozen=True):
+    """A conversation, and what the caller is to its agent. `rights`: None for whom the operation's right alone lets
+    in."""
+
+    session: Session
+    rights: Rights | None
+
+
+def find_session(db: Db, session_id: str, caller: str, args: OperationArgs[Any]) -> SessionAccess:
+    """Return the conversation, if this caller may have it now. One that is not there and one that is not theirs look
+    alike."""
+    session = sessions.get(db, session_id) if len(session_id) <= LONGEST_ID else None
+    if session is not None:
+        if caller == OPERATOR:
+            return SessionAccess(session, None)
+        rights = sender_rights.find_rights(db, caller, session.folder)
+        if _may_control(rights, session.folder) and not session.agent and session.closed_at is None:
+            return SessionAccess(session, rights)
+        action = f"op:{args.info.right}"
+        if any(has_right(db, caller, action, scope, args) for scope in (ROOT_FOLDER, session.folder)):
+            return SessionAccess(session, None)
+    raise NotFound("conversation", session_id[:80], "or you are no owner or admin of its agent")
+
+
+def _may_control(rights: Rights | None, folder: str) -> TypeGuard[Rights]:
+    """As in a chat: `root` is for owners."""
+    return rights in COMMANDING and check_sender(RoomPolicy.PUBLIC, rights, folder).allowed
+
 
 DEFAULT = "default"  # what takes a session's own provider or model back
 MOST_WAITING, LARGEST_WAITING = 50, 1_000_000  # messages, and their characters, that wait in one conversation

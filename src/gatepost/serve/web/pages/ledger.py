@@ -4,6 +4,7 @@ in.
 Retention stands beside it: what is kept, for how long, how much there is, and removing what is over age now.
 """
 
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlencode
 
 from gatepost.core.clock import iso
@@ -19,10 +20,11 @@ from gatepost.serve.control.arguments.ledger import (
     ShowRetentionArgs,
     StoreSize,
     TraceMessageArgs,
+    TraceMoment,
     render_size,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts
+from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table, make_texts, shorten
 from gatepost.serve.web.dashboard.view import (
     Action,
     EmptyState,
@@ -31,17 +33,89 @@ from gatepost.serve.web.dashboard.view import (
     Filter,
     Note,
     PageView,
+    Span,
+    SpanBlock,
     TimelineBlock,
     TimelineMoment,
     Tone,
 )
-from gatepost.serve.web.message_spans import make_spans
 from gatepost.store.messages.dropped import DroppedCount, DroppedMessage
+from gatepost.store.messages.inbox import END as INBOX_END
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import END as OUTBOX_END
 from gatepost.store.messages.outbox import EffectState, OutboxEffect
 from gatepost.store.money.costs import ModelCall
 from gatepost.store.money.ledger import LedgerLine, LedgerStatus
+
+# The life of a message as bars.
+
+MOST_SPANS = 60
+MILLISECOND = 1000  # of a time
+GIVEN = ("given", "working")  # steps by which an agent has it
+CALL_MOMENT, TURN = "call ", "turn "  # how moments of a turn begin
+_BAD = (EffectState.FAILED, EffectState.UNCERTAIN)
+
+
+def make_spans(trace: MessageTraceView) -> SpanBlock | None:
+    """None: only one thing is known of it."""
+    found = [*_list_working(trace.moments), *_list_model_calls(trace), *_list_sending(trace.moments)]
+    found.sort(key=lambda each: (each.start, each.end))
+    total = max((each.end for each in found), default=0.0)
+    return SpanBlock(title="Where the time went", spans=found[:MOST_SPANS], total=total) if total > 0 else None
+
+
+def render_span(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.1f} s"
+
+
+def _make_span(label: str, start: float, end: float, tone: Tone = Tone.PLAIN) -> Span:
+    start = max(start, 0.0)
+    shown = render_span(end - start) if end > start else f"at {render_span(start)}"
+    return Span(label=shorten(label, 60), start=start, end=max(end, start), shown=shown, tone=tone)
+
+
+def _list_working(moments: Iterable[TraceMoment]) -> Iterator[Span]:
+    """The wait before each turn, the turn, and the tools that it called."""
+    waits: float | None = None
+    works: float | None = None
+    for each in moments:
+        what, at = each.what, each.offset_ms
+        if what == "queued":
+            waits = at
+        elif what in GIVEN and works is None:
+            yield _make_span("Waits for its agent", waits or 0.0, at, Tone.QUIET)
+            works = at
+        elif what.startswith(CALL_MOMENT):
+            yield _make_span(f"Tool {what.removeprefix(CALL_MOMENT)}", at, at, Tone.WARN)
+        elif works is not None and (what.startswith(TURN) or what in INBOX_END):
+            yield _make_span("Agent works", works, at, Tone.BAD if what.endswith("failed") else Tone.PLAIN)
+            works = None
+
+
+def _list_model_calls(trace: MessageTraceView) -> Iterator[Span]:
+    for each in trace.model_calls:
+        at = (each.at - trace.message.accepted_at) / MILLISECOND
+        yield _make_span(f"Model {each.model}", at, at, Tone.WARN)
+
+
+def _list_sending(moments: Iterable[TraceMoment]) -> Iterator[Span]:
+    """A room's rows go out one after another, so the first that waits is the first that is sent."""
+    waiting: list[float] = []
+    sending: list[float] = []
+    for each in moments:
+        step, at = each.what.rpartition(" ")[2], each.offset_ms
+        if each.what.startswith((CALL_MOMENT, TURN)):
+            continue
+        if step == EffectState.PENDING:
+            waiting.append(at)
+        elif step == EffectState.SENDING:
+            if waiting:
+                yield _make_span("Waits to be sent", waiting.pop(0), at, Tone.QUIET)
+            sending.append(at)
+        elif sending and (step in OUTBOX_END or step == "retry"):
+            yield _make_span("Is sent", sending.pop(0), at, Tone.BAD if step in _BAD else Tone.PLAIN)
+
 
 LIMIT = 100
 CHECKED = 10_000  # messages: each view of the page costs the same, however many there are

@@ -3,6 +3,11 @@
 A replay is shown beside the conversation that it repeats, turn by turn; changed words are marked.
 """
 
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+
 from gatepost.access.budgets import render_usd
 from gatepost.core.clock import iso
 from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison
@@ -24,7 +29,6 @@ from gatepost.serve.web.dashboard.tables import (
     make_table,
     shorten,
 )
-from gatepost.serve.web.dashboard.text_difference import mark_difference
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,
@@ -44,6 +48,32 @@ from gatepost.serve.web.dashboard.view import (
 )
 from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
 from gatepost.store.sessions.sessions import Session, SessionState
+
+# Words in which two texts differ. Texts that are too large to compare have no marks.
+
+MOST_WORDS = 1000  # of each text: comparing takes the product of both at worst
+_WORDS = re.compile(r"\s+|[^\s]+")
+
+
+def mark_difference(before: str, after: str) -> tuple[list[TextPart], list[TextPart]]:
+    old, new = _split(before), _split(after)
+    if old is None or new is None or before == after:
+        return [TextPart(before)], [TextPart(after)]
+    same = SequenceMatcher(None, old, new, autojunk=True).get_matching_blocks()
+    kept_old = {each.a + step for each in same for step in range(each.size)}
+    kept_new = {each.b + step for each in same for step in range(each.size)}
+    return _join(old, kept_old), _join(new, kept_new)
+
+
+def _split(text: str) -> list[str] | None:
+    words = [found[0] for _, found in zip(range(MOST_WORDS + 1), _WORDS.finditer(text), strict=False)]
+    return words if len(words) <= MOST_WORDS else None
+
+
+def _join(words: Sequence[str], kept: set[int]) -> list[TextPart]:
+    runs = groupby(enumerate(words), key=lambda each: each[0] in kept)
+    return [TextPart("".join(word for _, word in run), not same) for same, run in runs]
+
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
 SECOND = 1_000_000  # of `took`
