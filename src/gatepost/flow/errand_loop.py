@@ -57,7 +57,7 @@ class SessionEnder(Protocol):
 
 class ErrandLoop:
     def __init__(self, store: Store, clock: Clock, events: EventBus, sessions: SessionEnder, look_s: float) -> None:
-        self._store, self._clock, self._bells, self._sessions = store, clock, events, sessions
+        self._store, self._clock, self._events, self._sessions = store, clock, events, sessions
         self._loop = WakeLoop(_log.warning, "errands wait for the store", pause_s=look_s, retry_s=AGAIN_S)
         self._rooms: set[str] = set()
         self._has_missed = True  # rooms of which nobody knows any more
@@ -102,8 +102,8 @@ class ErrandLoop:
         woken = await self._store.write(return_result, errand, self._clock.now(), lane=errand.caller_session)
         if woken is not None:
             _log.info("an errand returned", errand=errand.id, folder=errand.folder)
-            self._bells.session(woken)
-            self._bells.change(errand.instance, errand.address)
+            self._events.session(woken)
+            self._events.change(errand.instance, errand.address)
         return woken is not None
 
 

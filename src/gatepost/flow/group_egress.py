@@ -44,7 +44,7 @@ class StoreBudget:
     """Budgets of the group, its parents, the person who asked, and the gateway."""
 
     def __init__(self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus) -> None:
-        self._store, self._clock, self._channels, self._bells = store, clock, channels, events
+        self._store, self._clock, self._channels, self._events = store, clock, channels, events
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
     async def room(self, spender: Spender) -> BudgetRoom:
@@ -118,7 +118,7 @@ class StoreBudget:
 
     def _ring(self, room: RoomAddress | None) -> None:
         if room is not None:
-            self._bells.room(*room)
+            self._events.room(*room)
 
 
 def _find_payer(db: Db, spender: Spender) -> str:

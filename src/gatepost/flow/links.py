@@ -341,7 +341,7 @@ class LinkInbox:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
+        self._store, self._clock, self._events, self._channels = store, clock, events, channels
         self._limits = read_limits(config)
         self._rules = RuleCache()  # the writers' alone
 
@@ -356,9 +356,9 @@ class LinkInbox:
             accept_post, self._channels, arrival, post, now, self._rules, durable=True, lane=lane
         )
         for session_id in done.wake:
-            self._bells.session(session_id)
+            self._events.session(session_id)
         if done.notified:
-            self._bells.room(INSTANCE, str(arrival.address))
+            self._events.room(INSTANCE, str(arrival.address))
         return done.receipt
 
 

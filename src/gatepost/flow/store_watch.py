@@ -68,7 +68,7 @@ class StoreWatch:
     ) -> None:
         """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
-        self._home, self._store, self._clock, self._bells, self._channels = home, store, clock, events, channels
+        self._home, self._store, self._clock, self._events, self._channels = home, store, clock, events, channels
         self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
@@ -116,7 +116,7 @@ class StoreWatch:
         trouble that a write met since the last look, although it may be over."""
         if (seen := trouble or met) and seen != self._noticed:
             _log.error("the store is not well", trouble=seen)
-            self._bells.operation()
+            self._events.operation()
             if seen != self._notified or self._clock.now() - self._notified_at > AGAIN:
                 self._unreported = seen
         self._noticed = seen
@@ -148,14 +148,14 @@ class StoreWatch:
             _log.error("owners could not be told of the store", error=str(error))
             return False
         for room in rooms:
-            self._bells.room(*room)
+            self._events.room(*room)
         return True
 
 
 class StoreLife:
     def __init__(self, home: Home, config: Config, store: Store, clock: Clock, events: EventBus, file: str) -> None:
         """`file`: that the store is in, as it was identified before it was opened."""
-        self._home, self._config, self._store, self._clock, self._bells = home, config, store, clock, events
+        self._home, self._config, self._store, self._clock, self._events = home, config, store, clock, events
         self._here = StorePresence(file, str(home.path), identify_machine())
         self._life = ids.new("life")
         self._incarnation, self._memories = "", [MemoryFile(home.path / HOME_MEMORY)]
@@ -184,7 +184,7 @@ class StoreLife:
             self.said = begun.said
             _log.warning("the store begins another incarnation", reason=reason, said=begun.said)
             for room in begun.rooms:
-                self._bells.room(*room)
+                self._events.room(*room)
 
     def _record(
         self, db: Db, channels: ChannelInstances, reason: IncarnationReason | None, source: str, now: int

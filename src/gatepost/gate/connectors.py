@@ -259,7 +259,7 @@ class Connectors:
         store: Store,
         clock: Clock,
     ) -> None:
-        self._declared, self._tools, self._home, self._bells = declared, tools, home, events
+        self._declared, self._tools, self._home, self._events = declared, tools, home, events
         self._secrets, self._store, self._clock = secrets, store, clock
         self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
         # A group waits for its own before it takes one of everybody's.
@@ -281,7 +281,7 @@ class Connectors:
             _log.warning("a connector was not asked for its tools", connector=name, why=str(error))
             return
         if self._register(name, connector, CachedToolList(connector.command, listed, held).offered):
-            self._bells.tools(None)
+            self._events.tools(None)
 
     async def _review(self, name: str, connector: Connector, listed: list[McpListedTool]) -> tuple[str, ...]:
         """Which of its tools are not as they were accepted. New differences go into the audit log."""
@@ -307,7 +307,7 @@ class Connectors:
         if connector is None:
             return
         if self._register(name, connector, read_cached_tools(self._home, name, connector).offered):
-            self._bells.tools(None)
+            self._events.tools(None)
 
     def _register(self, name: str, connector: Connector, listed: list[McpListedTool]) -> bool:
         runs = partial(self._runs, name, connector)

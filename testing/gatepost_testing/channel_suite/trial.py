@@ -53,14 +53,14 @@ class SuiteOutbox:
 
     def __init__(self, store: Store, kind: ChannelKind, channel: Channel, patience: float) -> None:
         self._store, self._kind, self._patience = store, kind, patience
-        self._clock, self._bells = SystemClock(), EventBus()
+        self._clock, self._events = SystemClock(), EventBus()
         self._adapters = {kind.name: channel}
         self._channels = ChannelInstances({kind.name: kind}, self._adapters)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         pump = DeliveryLoop(
-            self._store, self._clock, Config(QUICK), self._adapters, self._channels, self._bells, "the suite"
+            self._store, self._clock, Config(QUICK), self._adapters, self._channels, self._events, "the suite"
         )
         task = asyncio.create_task(pump.run())
         try:
@@ -75,7 +75,7 @@ class SuiteOutbox:
             key=key, origin=EffectOrigin.TOOL, instance=self._kind.name, address=address, text=text, files=files
         )
         effects = await self._store.write(add_outgoing_message, self._channels, new, self._clock.now())
-        self._bells.room(self._kind.name, address)
+        self._events.room(self._kind.name, address)
         return [effect.key for effect in effects]
 
     async def wait_for(self, key: str) -> OutboxEffect:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gatepost.core.event_bus import Bell, EventBus
-from gatepost.flow.gateways.event_relay import HELLO, BellRelay
+from gatepost.flow.gateways.event_relay import HELLO, EventRelay
 from gatepost_testing.waiting import PATIENCE_S
 
 Notice = tuple[str, ...]
@@ -49,16 +49,16 @@ def record(events: EventBus) -> list[object]:
 def test_every_bell_sounds_the_same_elsewhere() -> None:
     here, there, exchange = EventBus(), EventBus(), SharedExchange()
     heard_here, heard_there = record(here), record(there)
-    BellRelay(here, lambda session: False, lambda: None).exchange = exchange
+    EventRelay(here, lambda session: False, lambda: None).exchange = exchange
     ring_everything(here)
-    BellRelay(there, lambda session: False, lambda: None).receive(exchange.said)
+    EventRelay(there, lambda session: False, lambda: None).receive(exchange.said)
     assert heard_there == heard_here
     assert {each[0] for each in exchange.said} == set(Bell)
 
 
 def test_what_was_heard_is_not_said_again() -> None:
     events, exchange = EventBus(), SharedExchange()
-    relay = BellRelay(events, lambda session: False, lambda: None)
+    relay = EventRelay(events, lambda session: False, lambda: None)
     relay.exchange = exchange
     relay.receive([("room", "fake", "fake:1")])
     assert exchange.said == []
@@ -67,7 +67,7 @@ def test_what_was_heard_is_not_said_again() -> None:
 @pytest.mark.parametrize("here", [True, False])
 def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
     events, exchange = EventBus(), SharedExchange()
-    BellRelay(events, lambda session: here, lambda: None).exchange = exchange
+    EventRelay(events, lambda session: here, lambda: None).exchange = exchange
     events.session("s-1")
     assert bool(exchange.said) is not here
 
@@ -75,19 +75,19 @@ def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
 def test_a_word_of_a_newer_gateway_is_passed_over() -> None:
     events = EventBus()
     heard = record(events)
-    BellRelay(events, lambda session: False, lambda: None).receive([("unheard-of", "x"), ("tasks",)])
+    EventRelay(events, lambda session: False, lambda: None).receive([("unheard-of", "x"), ("tasks",)])
     assert heard == [("tasks",)]
 
 
 def test_whoever_may_have_missed_words_looks() -> None:
     looks: list[int] = []
-    BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).receive([])
+    EventRelay(EventBus(), lambda session: False, lambda: looks.append(1)).receive([])
     assert looks == [1]
 
 
 def test_a_gateway_that_is_alone_says_nothing_until_it_hears_another() -> None:
     events, exchange = EventBus(), SharedExchange()
-    relay = BellRelay(events, lambda session: False, lambda: None, is_alone=lambda: True)
+    relay = EventRelay(events, lambda session: False, lambda: None, is_alone=lambda: True)
     relay.exchange = exchange
     events.tasks()
     assert exchange.said == []
@@ -98,8 +98,8 @@ def test_a_gateway_that_is_alone_says_nothing_until_it_hears_another() -> None:
 
 def test_whoever_comes_is_heard_by_those_who_were_alone() -> None:
     here, there, exchange = EventBus(), EventBus(), SharedExchange()
-    first = BellRelay(here, lambda session: False, lambda: None, is_alone=lambda: True)
-    second = BellRelay(there, lambda session: False, lambda: None, is_alone=lambda: True)
+    first = EventRelay(here, lambda session: False, lambda: None, is_alone=lambda: True)
+    second = EventRelay(there, lambda session: False, lambda: None, is_alone=lambda: True)
     first.exchange = second.exchange = exchange
     second.receive([])  # it listens now
     first.receive(exchange.said)
@@ -112,7 +112,7 @@ async def test_a_session_that_sleeps_is_left_for_a_while_to_who_rang(awake: bool
     events = EventBus()
     heard, came = record(events), asyncio.Event()
     events.on_session(lambda session: came.set())
-    BellRelay(events, lambda session: awake, lambda: None, yield_s=0.01).receive([("session", "s-1"), ("tasks",)])
+    EventRelay(events, lambda session: awake, lambda: None, yield_s=0.01).receive([("session", "s-1"), ("tasks",)])
     assert heard == ([("session", "s-1"), ("tasks",)] if awake else [("tasks",)])
     async with asyncio.timeout(PATIENCE_S):
         await came.wait()

@@ -58,7 +58,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 _AGENT = click.argument("agent")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="Wait no longer than so many seconds (exit 5).")
 _BACKGROUND = click.option("--background", "-d", is_flag=True, help="Return at once.")
-PLACE = ("cwd", "worktree", "setupState", "notes")  # told of a new one besides what became of it
+PLACE = ("cwd", "worktree", "setupState", "notes")  # answer of a new one besides what became of it
 
 
 @click.group()
@@ -138,8 +138,8 @@ def _status(agent: AgentSnapshot) -> str:
 @_BACKGROUND
 @_TIMEOUT
 def send(home: Home, args: dict[str, Any], as_json: bool, background: bool, timeout: float | None) -> int:
-    told = call_operation(home, PromptAgentArgs, {**args, "text": _text(args["text"])})
-    return _print_outcome(told, as_json) if background else _wait(home, told.agent_id, as_json, timeout)
+    answer = call_operation(home, PromptAgentArgs, {**args, "text": _text(args["text"])})
+    return _print_outcome(answer, as_json) if background else _wait(home, answer.agent_id, as_json, timeout)
 
 
 @agent_command.command(epilog=CODES)
@@ -162,9 +162,9 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: Ag
         look, until = RetryingCaller(control_of(place)), None if timeout is None else time.monotonic() + timeout
         while True:
             each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
-            told = look(WaitForAgentArgs, {"id": agent, "timeout_s": each})
-            if not told.waited_out or (until is not None and time.monotonic() >= until):
-                return _print_outcome(told, as_json, more)
+            answer = look(WaitForAgentArgs, {"id": agent, "timeout_s": each})
+            if not answer.waited_out or (until is not None and time.monotonic() >= until):
+                return _print_outcome(answer, as_json, more)
     except KeyboardInterrupt:
         output.print_line(
             f"{agent} works on: `gatepost agent attach {agent}` goes along, `gatepost agent stop {agent}` stops it",
@@ -173,22 +173,22 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: Ag
         return INTERRUPTED
 
 
-def _print_outcome(told: AgentSnapshot | WaitOutcome, as_json: bool, more: Mapping[str, Any] | None = None) -> int:
+def _print_outcome(answer: AgentSnapshot | WaitOutcome, as_json: bool, more: Mapping[str, Any] | None = None) -> int:
     """Print the agent's last message, and the reason if it failed. Return the exit code. `more`: goes into the JSON."""
     from gatepost.cli.timeline_renderer import render_waiting_agent
 
-    code, agent = get_exit_code(told), told.agent_id
+    code, agent = get_exit_code(answer), answer.agent_id
     if as_json:
-        output.print_json({**to_json(told), **(more or {})})
+        output.print_json({**to_json(answer), **(more or {})})
         return code
-    if isinstance(told, WaitOutcome) and told.permission is not None:
-        output.print_line(render_waiting_agent(told, told.permission))
-    elif told.last_message:
-        output.print_line(told.last_message)
+    if isinstance(answer, WaitOutcome) and answer.permission is not None:
+        output.print_line(render_waiting_agent(answer, answer.permission))
+    elif answer.last_message:
+        output.print_line(answer.last_message)
     elif code != FAILED:
-        output.print_line(f"{agent} is {told.status}")
+        output.print_line(f"{agent} is {answer.status}")
     if code == FAILED:
-        why = told.last_error or "it did not say why"
+        why = answer.last_error or "it did not say why"
         output.print_line(f"{agent} failed: {why}\n→ gatepost agent logs {agent} shows what it did", error=True)
     return code
 
@@ -210,16 +210,16 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
         seen |= {"after": None, "limit": last}
     while True:
         patience = WAIT_S if follow and seen["status"] in UNFINISHED else 0
-        told = look(FollowAgentArgs, {"id": agent, "timeout_s": patience, **seen})
-        waiting = {each.id: each for each in told.permissions}
-        for entry in told.entries:
+        answer = look(FollowAgentArgs, {"id": agent, "timeout_s": patience, **seen})
+        waiting = {each.id: each for each in answer.permissions}
+        for entry in answer.entries:
             if as_json:
                 output.print_json_line(make_entry_json(entry, waiting))
             elif (line := rows.render_entry(entry, waiting)) is not None:
                 output.print_line(line, flush=follow)
         sys.stdout.flush()
-        seen = {"after": told.next, "status": told.status, "asked": list(waiting)}
-        if not told.entries and not (follow and told.status in UNFINISHED):
+        seen = {"after": answer.next, "status": answer.status, "asked": list(waiting)}
+        if not answer.entries and not (follow and answer.status in UNFINISHED):
             break
 
 
@@ -246,14 +246,14 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 
 @agent_command.command()
 @from_operation(ShowAgentArgs)
-def inspect(run: CommandRun, told: AgentSnapshot) -> None:
+def inspect(run: CommandRun, answer: AgentSnapshot) -> None:
     from gatepost.cli.timeline_renderer import summarize_request
 
-    shown = to_json(told)
-    shown["availableModes"] = ", ".join(each.id for each in told.available_modes)
-    shown["labels"] = ", ".join(f"{name}={value}" for name, value in told.labels.items())
+    shown = to_json(answer)
+    shown["availableModes"] = ", ".join(each.id for each in answer.available_modes)
+    shown["labels"] = ", ".join(f"{name}={value}" for name, value in answer.labels.items())
     shown["pendingPermissions"] = "; ".join(
-        f"{each.id}: {summarize_request(each)}" for each in told.pending_permissions
+        f"{each.id}: {summarize_request(each)}" for each in answer.pending_permissions
     )
     del shown["notes"]  # those were for whoever made it
     output.print_table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
@@ -261,27 +261,27 @@ def inspect(run: CommandRun, told: AgentSnapshot) -> None:
 
 @agent_command.command()
 @from_operation(KillAgentArgs)
-def kill(run: CommandRun, told: AgentSnapshot) -> None:
+def kill(run: CommandRun, answer: AgentSnapshot) -> None:
     output.print_line(f"{run.args['id']} is ended for good")
 
 
 @agent_command.command()
 @from_operation(ArchiveAgentArgs)
-def archive(run: CommandRun, told: AgentSnapshot) -> None:
+def archive(run: CommandRun, answer: AgentSnapshot) -> None:
     output.print_line(f"{run.args['id']} is put away")
 
 
 @agent_command.command()
 @from_operation(StopAgentArgs)
-def stop(run: CommandRun, told: StopAgentResult) -> None:
-    said = "is stopped, and what waited is cancelled" if told.stopped else "has nothing to stop"
-    output.print_line(f"{told.agent_id} {said}")
+def stop(run: CommandRun, answer: StopAgentResult) -> None:
+    said = "is stopped, and what waited is cancelled" if answer.stopped else "has nothing to stop"
+    output.print_line(f"{answer.agent_id} {said}")
 
 
 @agent_command.command()
 @from_operation(SetAgentModeArgs)
-def mode(run: CommandRun, told: AgentSnapshot) -> None:
-    output.print_line(f"{told.agent_id} is in mode {told.current_mode_id}")
+def mode(run: CommandRun, answer: AgentSnapshot) -> None:
+    output.print_line(f"{answer.agent_id} is in mode {answer.current_mode_id}")
 
 
 @agent_command.command()
@@ -289,14 +289,14 @@ def mode(run: CommandRun, told: AgentSnapshot) -> None:
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write it there (mode 600).")
 def token(home: Home, args: dict[str, Any], as_json: bool, file: Path | None) -> None:
     if file is None:
-        told = call_operation(home, AgentTokenArgs, args)
-        output.print_json(to_json(told)) if as_json else output.print_line(told.token)
+        answer = call_operation(home, AgentTokenArgs, args)
+        output.print_json(to_json(answer)) if as_json else output.print_line(answer.token)
         return
     with _new_file(file) as out:  # first of all: a new token ends the one before
-        told = call_operation(home, AgentTokenArgs, args)
-        out.write(told.token + "\n")
+        answer = call_operation(home, AgentTokenArgs, args)
+        out.write(answer.token + "\n")
     url = f"unix:{listen_address.find_control_path(home)}:/mcp/self"
-    shown = {"agentId": told.agent_id, "file": str(file.absolute()), "url": url}
+    shown = {"agentId": answer.agent_id, "file": str(file.absolute()), "url": url}
     if as_json:
         output.print_json(shown)
         return
@@ -376,7 +376,7 @@ def list_connector_changes(run: CommandRun, found: list[ConnectorChanges]) -> No
         output.print_line("nothing waits to be accepted")
     for each in found:
         for tool in each.tools:
-            output.print_line(f"{each.name}: {tool.tool} is {'new' if tool.new else 'told of in other words'}")
+            output.print_line(f"{each.name}: {tool.tool} is {'new' if tool.new else 'answer of in other words'}")
             for line in tool.lines:
                 output.print_line(f"  {line}")
         output.print_line(f"To accept all of it: gatepost connector accept {each.name} --digest {each.digest}")

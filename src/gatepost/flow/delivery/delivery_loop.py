@@ -89,7 +89,7 @@ class DeliveryLoop:
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
-        self._bells = events
+        self._events = events
         events.on_room(self._room_changed)
 
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
@@ -354,13 +354,13 @@ class DeliveryLoop:
         if outcome.state == EffectState.SENT:
             for hear in self._sent:
                 hear(effect.instance, effect.address, effect.thread)
-            self._bells.change(effect.instance, effect.address)
+            self._events.change(effect.instance, effect.address)
         elif effect.origin != EffectOrigin.STATUS:
             LOG.warning(
                 "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
             )
             if effect.key.startswith(CARD_KEY):  # somebody else is asked
-                self._bells.requests()
+                self._events.requests()
         files = effect.payload.get("files")
         if files:
             paths = [file["path"] for file in files]
@@ -376,9 +376,9 @@ class DeliveryLoop:
         address = await self._store.write(outbox_claims.settle_late_failure, channels, instance, failure, now)
         LOG.warning("not delivered after all", instance=instance, key=failure.key, reason=failure.why)
         if address:
-            self._bells.room(instance, address)
+            self._events.room(instance, address)
         elif failure.key.startswith(CARD_KEY):  # somebody else is asked
-            self._bells.requests()
+            self._events.requests()
 
     def _sleep(self, lane: DeliveryLane, at: int) -> None:
         if self._open:

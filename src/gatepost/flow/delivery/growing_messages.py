@@ -39,7 +39,7 @@ class GrowingMessages:
     """One for the gateway, for all rooms of channels whose option `drafts` is on (`ShowsDrafts`)."""
 
     def __init__(self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus) -> None:
-        self._store, self._clock, self._channels, self._bells = store, clock, channels, events
+        self._store, self._clock, self._channels, self._events = store, clock, channels, events
         self._texts: dict[str, _GrowingText] = {}  # by session
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -103,7 +103,7 @@ class GrowingMessages:
             _log.warning("a draft could not be written", why=str(error))
             return
         if room is not None:
-            self._bells.room(*room)
+            self._events.room(*room)
 
 
 def record_draft(db: Db, channels: ChannelInstances, draft: Draft, now: int) -> tuple[str, str] | None:

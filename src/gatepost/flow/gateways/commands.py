@@ -56,7 +56,7 @@ class _News(Struct, frozen=True):
 class GatewayCommands:
     def __init__(self, store: Store, clock: Clock, events: EventBus, gateway: str) -> None:
         self.gateway = gateway
-        self._store, self._clock, self._bells = store, clock, events
+        self._store, self._clock, self._events = store, clock, events
         self._awaited: dict[str, Pending] = {}
         self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
         self._loop = WakeLoop(_log.warning, "commands of gateways wait for the store", pause_s=LOOK_S)
@@ -128,7 +128,7 @@ class GatewayCommands:
 
     def _expect(self, made: Command) -> Pending:
         pending = self._awaited[made.id] = asyncio.get_running_loop().create_future()
-        self._bells.commands(made.gateway)
+        self._events.commands(made.gateway)
         return pending
 
     # Doing.
@@ -165,7 +165,7 @@ class GatewayCommands:
             if await self.find_owner(session_id) not in ("", self.gateway):
                 made = await self._add(kind, session_id, {})
                 if made is not None:
-                    self._bells.commands(made.gateway)
+                    self._events.commands(made.gateway)
             self._posted.pop((kind, session_id), None)
 
     async def _execute(self, host: CommandHost, command: Command) -> None:
@@ -175,7 +175,7 @@ class GatewayCommands:
         except GatepostError as error:  # whoever asked does not wait for ever
             _log.warning("a command of a gateway could not be done", kind=command.kind, error=str(error))
         else:
-            self._bells.commands(command.asker)
+            self._events.commands(command.asker)
 
 
 def _read_news(db: Db, gateway: str) -> _News:

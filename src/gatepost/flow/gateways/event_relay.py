@@ -27,7 +27,7 @@ class NoticePort(Protocol):
     async def stop(self) -> None: ...
 
 
-class BellRelay:
+class EventRelay:
     def __init__(
         self,
         events: EventBus,
@@ -38,7 +38,7 @@ class BellRelay:
     ) -> None:
         """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed.
         `yield_s`: for so long a session that sleeps is left to who rang. `is_alone`: by the last beat."""
-        self._bells, self._is_here, self._look, self._yield_s = events, is_here, look, yield_s
+        self._events, self._is_here, self._look, self._yield_s = events, is_here, look, yield_s
         self._is_alone, self._heard_until = is_alone, 0.0
         self.exchange: NoticePort | None = None
         events.on_any(self._relay)
@@ -71,6 +71,6 @@ class BellRelay:
             self._look()
         for name, *args in notices:
             if name == Bell.SESSION and self._yield_s and not self._is_here(*args):
-                asyncio.get_running_loop().call_later(self._yield_s, self._bells.receive, Bell.SESSION, *args)
+                asyncio.get_running_loop().call_later(self._yield_s, self._events.receive, Bell.SESSION, *args)
             elif name in Bell.__members__.values():
-                self._bells.receive(Bell(name), *args)
+                self._events.receive(Bell(name), *args)

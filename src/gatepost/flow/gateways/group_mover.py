@@ -40,7 +40,7 @@ _log = log.get("gateways")
 
 class GroupMover:
     def __init__(self, sessions: SessionSupervisor, gateway: str, events: EventBus) -> None:
-        self._sessions, self._gateway, self._bells = sessions, gateway, events
+        self._sessions, self._gateway, self._events = sessions, gateway, events
         parts = sessions.parts
         self._home, self._store, self._clock = parts.home, parts.store, parts.clock
         self._limits = ArchiveLimits(parts.config[MOST_MB] * 1024**2, MOST_FILES)
@@ -90,7 +90,7 @@ class GroupMover:
         note = f"{self._gateway}: {why}"
         if await self._store.write(group_moves.set_failed, move, note, self._clock.now()):
             _log.warning("a group was not moved", world=move.world, target=move.target, why=why)
-            self._bells.gateways()
+            self._events.gateways()
         elif move.state is GroupMoveState.ARRIVED:
             _log.warning("what a moved group left cannot be removed", world=move.world, why=why)
         if move.target == self._gateway:
@@ -112,7 +112,7 @@ class GroupMover:
         )
         if not packed:
             await self._store.write(passed_files.remove, [group_moves.name_pieces(move)])
-        self._bells.gateways()
+        self._events.gateways()
 
     def _list_kept(self, sessions: list[str]) -> list[str]:
         """Those of which there is a folder."""
@@ -179,7 +179,7 @@ class GroupMover:
             await asyncio.to_thread(_undo, home, move)
             return
         await asyncio.to_thread(_clear, home, move.id)
-        self._bells.gateways()
+        self._events.gateways()
 
     async def _fetch(self, move: GroupMove, new: Path) -> None:
         name, number = group_moves.name_pieces(move), 0

@@ -262,7 +262,7 @@ class PlaceNotices:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
+        self._store, self._clock, self._events, self._channels = store, clock, events, channels
         self._after = to_microseconds(config[AFTER_S])
         self._since: dict[AwayWorld, int] = {}  # when it was first seen that a world's gateway is away
 
@@ -287,7 +287,7 @@ class PlaceNotices:
         if not rooms:
             return
         for room in await self._store.write(add_notices, self._channels, away, rooms, self._clock.now()):
-            self._bells.room(room.instance, room.address)
+            self._events.room(room.instance, room.address)
 
 
 def _defer_notice(db: Db, world: str, now: int) -> int:

@@ -24,7 +24,7 @@ from gatepost.flow.gateways.duties import (
     parse_health,
     plan_duties,
 )
-from gatepost.flow.gateways.event_relay import BellRelay, Notice, NoticePort
+from gatepost.flow.gateways.event_relay import EventRelay, Notice, NoticePort
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.crash_recovery import make_restart_cause
@@ -110,7 +110,7 @@ class GatewayMembership:
         self._loop = WakeLoop(_log.warning, "the gateways cannot be looked at", errors=(Unavailable, SetupError))
         self._contact_loop = WakeLoop(_log.warning, "the contact cannot be watched")
         parts = sessions.parts
-        self._relay = BellRelay(
+        self._relay = EventRelay(
             parts.events, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
         )
         self.takeovers = 0

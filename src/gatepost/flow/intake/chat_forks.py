@@ -55,7 +55,7 @@ class ChatForks:
     def __init__(
         self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus, forker: SessionForker
     ) -> None:
-        self._store, self._clock, self._channels, self._bells, self._forker = store, clock, channels, events, forker
+        self._store, self._clock, self._channels, self._events, self._forker = store, clock, channels, events, forker
         self._running: set[int] = set()
         self._loop = WakeLoop(_log.warning, "forks wait for the store", retry_s=AGAIN_S)
 
@@ -79,7 +79,7 @@ class ChatForks:
             wanted = await self._store.write(self._begin, message_id)
             if wanted is not None:
                 await self._fork(wanted)
-                self._bells.room(wanted.message.instance, wanted.message.address)
+                self._events.room(wanted.message.instance, wanted.message.address)
         except GatepostError as error:
             _log.warning("a fork waits for the store", message=message_id, why=str(error))
             await asyncio.sleep(AGAIN_S)

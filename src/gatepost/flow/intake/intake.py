@@ -138,7 +138,7 @@ class Intake:
         self._store, self._clock, self._config = store, clock, config
         self._limits, self._asking = read_limits(config), read_rules(config)
         self._rules = RuleCache()  # the writers' alone
-        self._bells, self._channels, self._home, self._stop, self._kill = events, channels, home, stop, kill
+        self._events, self._channels, self._home, self._stop, self._kill = events, channels, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
         self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
@@ -318,31 +318,31 @@ class Intake:
         for session_id in accepted.end:
             await self._end(session_id, f"stopped by {by}")
         if arrival.command is not None:
-            self._bells.errands()  # one may have stopped some
+            self._events.errands()  # one may have stopped some
         for session_id in accepted.renew:
             self._renew(session_id)
         for session_id in accepted.wake:
-            self._bells.session(session_id)
+            self._events.session(session_id)
         if accepted.forks:
             self._ring_forks()
         if accepted.notified:
-            self._bells.room(arrival.instance, str(arrival.address))
+            self._events.room(arrival.instance, str(arrival.address))
         for place in accepted.ring:
-            self._bells.room(*place)
+            self._events.room(*place)
         for asked in accepted.asked:
-            self._bells.requests()
+            self._events.requests()
             for room in asked.rooms:
-                self._bells.room(*room)
+                self._events.room(*room)
         if accepted.paired:
-            self._bells.tools()
+            self._events.tools()
         if accepted.joined:
-            self._bells.newcomers()
+            self._events.newcomers()
         for place in accepted.woken:
-            self._bells.room(*place)
+            self._events.room(*place)
         if accepted.decision is not None:
             for session_id in accepted.decision.renew:
                 self._renew(session_id)
-            follow_decision(self._bells, accepted.decision)
+            follow_decision(self._events, accepted.decision)
             if files := accepted.decision.files:
                 await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)
         for session_id in accepted.clear:
@@ -355,7 +355,7 @@ class Intake:
             ids = [notice.id for notice in accepted.notices]
             await self._store.write(outbox.set_send_time, ids, self._clock.now(), durable=False)
             for notice in accepted.notices:
-                self._bells.room(notice.instance, notice.address)
+                self._events.room(notice.instance, notice.address)
 
 
 def _get_key(instance: str, inbound: Inbound) -> EventKey:

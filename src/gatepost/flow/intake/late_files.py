@@ -77,7 +77,7 @@ class LateFiles:
         passed: PassedAttachments,
         media: Path,
     ) -> None:
-        self._store, self._clock, self._bells, self._channels, self._passed = store, clock, events, channels, passed
+        self._store, self._clock, self._events, self._channels, self._passed = store, clock, events, channels, passed
         self._media = media
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -131,9 +131,9 @@ class LateFiles:
         now = self._clock.now()
         added, woken, room = await self._store.write(add_late_files, self._channels, message_id, fetched, now)
         for session_id in woken:
-            self._bells.session(session_id)
+            self._events.session(session_id)
         if fetched.missing and room is not None:
-            self._bells.room(*room)
+            self._events.room(*room)
         return added
 
 

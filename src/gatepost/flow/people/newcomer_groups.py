@@ -61,7 +61,7 @@ class NewcomerGroups:
         self, store: Store, clock: Clock, config: Config, home: Home, events: EventBus, channels: ChannelInstances
     ) -> None:
         self._store, self._clock, self._config, self._home = store, clock, config, home
-        self._bells, self._channels = events, channels
+        self._events, self._channels = events, channels
         self._loop = WakeLoop(_log.warning, "newcomers wait", pause_s=LONGEST_WAIT_S, retry_s=AGAIN_S)
         events.on_newcomers(self._loop.wake)
 
@@ -84,7 +84,7 @@ class NewcomerGroups:
         except (GatepostError, OSError) as error:
             _log.warning("the group of a newcomer cannot be made", newcomer=newcomer.id, error=str(error))
             await self._store.write(record_failure, self._channels, newcomer, str(error), self._clock.now())
-        self._bells.room(newcomer.instance, newcomer.address)
+        self._events.room(newcomer.instance, newcomer.address)
 
     async def _make_group(self, newcomer: Newcomer) -> None:
         folder = newcomer.folder or await self._choose_folder(newcomer)
@@ -96,8 +96,8 @@ class NewcomerGroups:
         name = make_group_name(newcomer.name) or folder.rpartition("/")[2]
         commit = partial(self._store.write, settle, self._channels, newcomer, folder, name, now, seed)
         await make_group(self._store, self._home, folder, uid, commit, name=name, prototype=prototype)
-        self._bells.tools()
-        self._bells.tasks()
+        self._events.tools()
+        self._events.tasks()
 
     async def _choose_folder(self, newcomer: Newcomer) -> str:
         """Named like the sender, as `{sender}` in a route is. Nobody gets a folder that has somebody else's files."""

@@ -49,7 +49,7 @@ class AgentQuestions:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
         self._woken: set[asyncio.Event] = set()
@@ -61,7 +61,7 @@ class AgentQuestions:
 
     def _receive_change(self, instance: str, address: str) -> None:
         """A turn may be over whose end an answer waits for."""
-        self._bells.requests()
+        self._events.requests()
 
     async def ask(self, call: ToolCall, asked: Mapping[str, Any], expire_s: float | None) -> Request:
         """The request as it stands when it is answered, or when the call has waited long enough."""
@@ -80,9 +80,9 @@ class AgentQuestions:
 
         found = await call.write(add)
         for room in found.rooms:
-            self._bells.room(*room)
-        self._bells.requests()
-        self._bells.change(new.instance, new.address)
+            self._events.room(*room)
+        self._events.requests()
+        self._events.change(new.instance, new.address)
         if found.request.state is not RequestState.PENDING:
             return found.request
         return await self._wait(call, found.request)
@@ -114,7 +114,7 @@ class AgentQuestions:
             self._open[request.id] -= 1
             if self._open[request.id] <= 0:
                 del self._open[request.id]
-            self._bells.requests()  # an answer that came meanwhile is told by a message
+            self._events.requests()  # an answer that came meanwhile is told by a message
 
     def _remember_pending(self, request_id: str) -> None:
         """Those that are forgotten here are told when their turns are over."""
@@ -136,8 +136,8 @@ class AgentQuestions:
             notified = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
             self._told_pending.discard(request.id)
             if notified and request.session_id is not None:
-                self._bells.session(request.session_id)
-        self._bells.set_rooms(self._receive_change, deferred)
+                self._events.session(request.session_id)
+        self._events.set_rooms(self._receive_change, deferred)
 
     async def _is_turn_open(self, request: Request) -> bool:
         turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None

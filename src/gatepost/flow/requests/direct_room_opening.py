@@ -48,7 +48,7 @@ class DirectRoomOpener:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._escalated: set[str] = set()  # requests for which ask_next found nobody
         self._pauses: dict[Reachable, int] = {}  # until when, the oldest first
         self._running: asyncio.Task[None] | None = None
@@ -86,7 +86,7 @@ class DirectRoomOpener:
                 rules, now = read_rules(self._config), self._clock.now()
                 room = (identity, instance, address)
                 for woken in await self._store.write(record_opened, self._channels, rules, unreached, room, now):
-                    self._bells.room(*woken)
+                    self._events.room(*woken)
                 return
 
     async def _ask_channel(self, identity: str, instance: str) -> str:

@@ -93,7 +93,7 @@ class HeldCalls:
     ) -> None:
         """`gateway`: this one, if groups lie on one of several gateways each; '': all lie here."""
         self._gateway, self._media = gateway, media
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._running = set[str]()  # sessions of which a call runs
 
     async def hold(self, call: ToolCall, held: HeldCall) -> str:
@@ -113,8 +113,8 @@ class HeldCalls:
         if not asked.added:  # it waits with the copies of the first time
             await asyncio.to_thread(remove_copies, new.bound)
         for room in asked.rooms:
-            self._bells.room(*room)
-        self._bells.requests()
+            self._events.room(*room)
+        self._events.requests()
         return asked.request.id
 
     async def _discard(self, call: ToolCall, bound: BoundReads) -> None:
@@ -155,7 +155,7 @@ class HeldCalls:
             await asyncio.sleep(AGAIN_S)
         finally:
             self._running.discard(key)
-        self._bells.requests()
+        self._events.requests()
 
     async def _run(self, gate: CallGate, request: Request) -> None:
         if request.state is not RequestState.ALLOWED:  # told with the decision; its session was gone
@@ -199,10 +199,10 @@ class HeldCalls:
             _log.warning("a decision could not be told yet", request=request.id, why=str(error))
             raise
         for room in rooms:
-            self._bells.room(*room)
+            self._events.room(*room)
         await asyncio.to_thread(remove_copies, request.reads)
         if notified and request.session_id is not None:
-            self._bells.session(request.session_id)
+            self._events.session(request.session_id)
 
 
 def remove_copies(bound: BoundReads) -> None:

@@ -51,7 +51,7 @@ class RefusedHosts:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
 
     async def is_allowed(self, caller: Caller, target: str) -> bool:
         return caller.session_id is not None and await self._store.read(
@@ -68,9 +68,9 @@ class RefusedHosts:
             ask_about_host, self._channels, limits, question, self._clock.now(), lane=caller.lane
         )
         if answer.asked is not None:
-            self._bells.requests()
+            self._events.requests()
             for room in answer.asked.rooms:
-                self._bells.room(*room)
+                self._events.room(*room)
         return answer.said
 
 

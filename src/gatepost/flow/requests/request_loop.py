@@ -52,7 +52,7 @@ class WaitingProviders(Protocol):
 
 class ProviderAnswers:
     def __init__(self, store: Store, clock: Clock, events: EventBus, providers: WaitingProviders) -> None:
-        self._store, self._clock, self._bells, self._providers = store, clock, events, providers
+        self._store, self._clock, self._events, self._providers = store, clock, events, providers
         self._loop = WakeLoop(_log.warning, "answers to providers wait for the store", pause_s=LOOK_S)
         events.on_requests(self._loop.wake)
 
@@ -75,7 +75,7 @@ class ProviderAnswers:
         given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
         if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
             await self._store.write(sleeping_turns.return_answer, request.id, lane=session_id)  # it sleeps by now
-            self._bells.session(session_id)
+            self._events.session(session_id)
 
 
 class MovedRequests:
@@ -103,7 +103,7 @@ class RequestLoop:
         questions: AgentQuestions,
         media: Path | None = None,
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._calls, self._questions, self._gate = calls, questions, gate
         self._answers, self._media = answers, media
         self._opener = DirectRoomOpener(store, clock, config, events, channels)
@@ -137,9 +137,9 @@ class RequestLoop:
         """Ask the next person, or end what nobody decided. True if there may be more."""
         moved = await self._store.write(move_due, read_rules(self._config), self._channels, self._clock.now())
         for room in moved.rooms:
-            self._bells.room(*room)
+            self._events.room(*room)
         for session_id in moved.sessions:
-            self._bells.session(session_id)
+            self._events.session(session_id)
         self._unreached.update(moved.unreached)
         if moved.files and self._media is not None:
             await asyncio.to_thread(remove_refused, self._media, moved.files)

@@ -40,7 +40,7 @@ class TaskLoop:
     def __init__(
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
+        self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._loop = WakeLoop(_log.warning, "tasks wait for the store", retry_s=AGAIN_S)
         self._seen: int | None = None  # what the clock showed at the last look
         # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
@@ -120,9 +120,9 @@ class TaskLoop:
 
     def _ring(self, fired: FiredRooms) -> None:
         for session_id in fired.sessions:
-            self._bells.session(session_id)
+            self._events.session(session_id)
         for room in fired.rooms:
-            self._bells.room(*room)
+            self._events.room(*room)
 
     async def seconds_to_next(self) -> float:
         """Return the seconds until the next look. Tasks that are due in a panic stay due, and are not looked up again

@@ -78,7 +78,7 @@ class SessionReplayer:
         self, home: Home, store: Store, clock: Clock, config: Config, events: EventBus, threads: FairThreadPool
     ) -> None:
         self._home, self._store, self._clock, self._config = home, store, clock, config
-        self._bells, self._threads = events, threads
+        self._events, self._threads = events, threads
 
     async def replay_session(self, call: ToolCall, source_id: str, wish: ReplayWish) -> StartedReplay:
         """For an agent. Whoever asked it to is behind the replay, and pays for it."""
@@ -107,7 +107,7 @@ class SessionReplayer:
             if not done:
                 with suppress(GatepostError, OSError):
                     await self._threads.run(f"replay {folder}", remove_files, self._home, replay_id)
-        self._bells.session(replay_id)
+        self._events.session(replay_id)
         return made
 
     def _read_source(self, db: Db, source_id: str, wish: ReplayWish, by: str) -> ReplaySource:

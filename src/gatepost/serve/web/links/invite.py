@@ -26,7 +26,7 @@ class InviteLinks:
     """For browsers that are signed in. A code is in no address of a request but the page's own."""
 
     def __init__(self, store: Store, clock: Clock, events: EventBus, channel: LocalChannel) -> None:
-        self._store, self._clock, self._bells, self._channel = store, clock, events, channel
+        self._store, self._clock, self._events, self._channel = store, clock, events, channel
 
     def routes(self) -> list[Route]:
         return [
@@ -52,9 +52,9 @@ class InviteLinks:
         code, browser = await _read_code(request), request.state.browser
         done = await self._store.write(_accept, code, browser, self._clock.now(), self._channel.instance)
         if done.accepted:
-            self._bells.tools()
+            self._events.tools()
         if done.joined:
-            self._bells.newcomers()
+            self._events.newcomers()
         return JSONResponse({"ok": done.accepted, "text": done.said or invitations.LIMITED})
 
 

@@ -24,7 +24,7 @@ class PairingLinks:
     """For browsers that are signed in. A token is in no address of a request but the page's own."""
 
     def __init__(self, store: Store, clock: Clock, events: EventBus, channels: ChannelInstances | None) -> None:
-        self._store, self._clock, self._bells, self._channels = store, clock, events, channels
+        self._store, self._clock, self._events, self._channels = store, clock, events, channels
 
     def routes(self) -> list[Route]:
         return [
@@ -49,9 +49,9 @@ class PairingLinks:
         token, browser = await _read_token(request), request.state.browser
         result, link = await self._store.write(_confirm, token, browser, self._clock.now(), self._channels)
         if result.paired:
-            self._bells.tools()
+            self._events.tools()
             if link.address:
-                self._bells.room(link.instance, link.address)
+                self._events.room(link.instance, link.address)
         return JSONResponse({"ok": result.paired, "text": result.said})
 
 

@@ -37,7 +37,7 @@ class LinkWaits:
         most_of_link: int = MOST_OF_LINK,
     ) -> None:
         self._store, self._stopping, self._most, self._most_of_link = store, stopping, most, most_of_link
-        self._bells: dict[str, set[asyncio.Event]] = {}  # by room
+        self._events: dict[str, set[asyncio.Event]] = {}  # by room
         self._places: Counter[str] = Counter()  # by link
         events.on_change(self._ring)
 
@@ -61,7 +61,7 @@ class LinkWaits:
     async def wait(self, address: str, message_id: int, seconds: float, gone: Gone) -> LinkOutcome:
         """`gone`: returns when the program is not there any more."""
         bell = asyncio.Event()
-        self._bells.setdefault(address, set()).add(bell)
+        self._events.setdefault(address, set()).add(bell)
         ended: list[asyncio.Future[Any]] = [asyncio.ensure_future(gone()), asyncio.ensure_future(self._stopping.wait())]
         deadline = asyncio.get_running_loop().time() + seconds
         try:
@@ -75,9 +75,9 @@ class LinkWaits:
         finally:
             for each in ended:
                 each.cancel()
-            self._bells[address].discard(bell)
-            if not self._bells[address]:
-                del self._bells[address]
+            self._events[address].discard(bell)
+            if not self._events[address]:
+                del self._events[address]
 
     async def _sleep(self, bell: asyncio.Event, ended: list[asyncio.Future[Any]], left: float) -> None:
         woken = asyncio.ensure_future(bell.wait())
@@ -90,7 +90,7 @@ class LinkWaits:
 
     def _ring(self, instance: str, address: str) -> None:
         if instance == INSTANCE:
-            for bell in self._bells.get(address, ()):
+            for bell in self._events.get(address, ()):
                 bell.set()
 
 

@@ -77,7 +77,7 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
 
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
-        self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.events
+        self._store, self._clock, self._streams, self._events = deps.store, deps.clock, deps.streams, deps.events
         self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
         self._store_id = hashlib.sha256(deps.store_id.encode() or os.fsencode(deps.home.path)).hexdigest()[:8]
         self._clients = make_client_addresses(deps.config)
@@ -190,7 +190,7 @@ class BrowserLogins:
 
     def _end_streams(self, token: str) -> None:
         self._streams.end(token)
-        self._bells.logins()
+        self._events.logins()
 
     def get_peer(self, request: Request) -> str:
         """The address that a request comes from, as the limits on strangers know it."""
