@@ -58,7 +58,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 _AGENT = click.argument("agent")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="Wait no longer than so many seconds (exit 5).")
 _BACKGROUND = click.option("--background", "-d", is_flag=True, help="Return at once.")
-PLACE = ("cwd", "worktree", "setupState", "notes")  # answer of a new one besides what became of it
+PLACE = ("cwd", "worktree", "setupState", "notes")  # told of a new one besides what became of it
 
 
 @click.group()
