@@ -95,7 +95,7 @@ async def test_a_secret_is_set_bound_and_removed_and_never_shown(desk: Dashboard
 
 
 @pytest.mark.slow
-@pytest.mark.page("network", "egress.allow: Allow a host", "egress.deny: Deny a host", "egress.rm: Remove")
+@pytest.mark.page("secrets", "egress.allow: Allow a host", "egress.deny: Deny a host", "egress.rm: Remove")
 async def test_a_host_is_allowed_denied_and_neither(desk: DashboardDesk) -> None:
     await desk.open("/egress")
     await desk.press("Allow a host", "egress.allow", by_key=True, host="good.example.com", folder="home")

@@ -39,7 +39,7 @@ async def page(window: BrowserContext) -> AsyncIterator[Page]:
 
 @pytest.mark.slow
 @pytest.mark.page(
-    "welcome",
+    "agents",
     "user.rename: Keep the name",
     "connect.check: Look what is here",
     "connect.try: Ask it for one word",

@@ -63,7 +63,7 @@ async def keep_picture(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.page("logins", "login.end: Sign out")
+@pytest.mark.page("credentials", "login.end: Sign out")
 async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_get_in(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -86,7 +86,7 @@ async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_
 
 
 @pytest.mark.slow
-@pytest.mark.page("logins", "login.set_password: Set a password")
+@pytest.mark.page("credentials", "login.set_password: Set a password")
 async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_for(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -115,7 +115,7 @@ async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_fo
 
 @pytest.mark.slow
 @pytest.mark.page(
-    "logins",
+    "credentials",
     "login.set_password: Change password",
     "login.remove_password: Remove password",
     "login.end_all: Sign out elsewhere",

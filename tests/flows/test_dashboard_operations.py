@@ -115,7 +115,7 @@ async def test_a_route_is_added_moved_down_and_removed(desk: DashboardDesk) -> N
 
 
 @pytest.mark.page(
-    "people",
+    "users",
     "user.add: Add a person",
     "user.role: Give a role",
     "user.member: Make a member",
@@ -156,7 +156,7 @@ def add_newcomer(daemon: DaemonProcess, sender: str) -> str:
     return made.id
 
 
-@pytest.mark.page("people", "onboarding.allow: Let in", "onboarding.deny: Deny", "invite.create: Invite")
+@pytest.mark.page("users", "onboarding.allow: Let in", "onboarding.deny: Deny", "invite.create: Invite")
 async def test_a_newcomer_is_let_in_and_another_one_denied(daemon: DaemonProcess, desk: DashboardDesk) -> None:
     let_in, denied = add_newcomer(daemon, EVE), add_newcomer(daemon, ADA)
     await desk.open("/people")
@@ -172,7 +172,7 @@ async def test_a_newcomer_is_let_in_and_another_one_denied(daemon: DaemonProcess
     assert [each["label"] for each in desk.ask("invite.list")] == ["colleagues"]
 
 
-@pytest.mark.page("people", "onboarding.open: Open an entrance", "onboarding.close: Close")
+@pytest.mark.page("users", "onboarding.open: Open an entrance", "onboarding.close: Close")
 async def test_an_entrance_is_opened_and_closed(desk: DashboardDesk) -> None:
     await desk.open("/people")
     await desk.press("Open an entrance", "onboarding.open", instance="telegram", folder="home", senders=EVE)
@@ -182,7 +182,7 @@ async def test_an_entrance_is_opened_and_closed(desk: DashboardDesk) -> None:
     assert desk.ask("onboarding.list")["entrances"] == []
 
 
-@pytest.mark.page("rooms", "room.policy: Who may write")
+@pytest.mark.page("routes", "room.policy: Who may write")
 async def test_a_room_is_opened_to_everybody(desk: DashboardDesk) -> None:
     await desk.open("/rooms")
     await desk.press("Who may write", "room.policy", desk.row("terminal:"), policy="public")
@@ -191,7 +191,7 @@ async def test_a_room_is_opened_to_everybody(desk: DashboardDesk) -> None:
 
 
 @pytest.mark.page(
-    "links",
+    "credentials",
     "token.add: New webhook",
     "token.add: New chat link",
     "token.sign: Sign",
@@ -253,14 +253,14 @@ async def test_a_channel_is_tested_changed_restarted_and_removed(desk: Dashboard
     assert get_channel() == {}
 
 
-@pytest.mark.page("connectors", "connector.check: Check")
+@pytest.mark.page("agents", "connector.check: Check")
 async def test_a_connector_is_asked_for_its_tools(desk: DashboardDesk) -> None:
     await desk.open("/connectors")
     await desk.page.get_by_role("button", name="Check", exact=True).click()
     assert "open-issue" in await desk.submit("connector.check")
 
 
-@pytest.mark.page("costs", "budget.set: Set a budget")
+@pytest.mark.page("spending", "budget.set: Set a budget")
 async def test_a_budget_is_set(desk: DashboardDesk) -> None:
     await desk.open("/costs")
     await desk.press("Set a budget", "budget.set", folder="home", daily="2.50")
@@ -268,7 +268,7 @@ async def test_a_budget_is_set(desk: DashboardDesk) -> None:
     assert budgets["home"] == 2.5
 
 
-@pytest.mark.page("api", "api_token.add: New token", "api_token.rm: Revoke", "*: Run it")
+@pytest.mark.page("credentials", "api_token.add: New token", "api_token.rm: Revoke", "*: Run it")
 async def test_a_token_of_a_program_is_made_and_revoked_and_an_operation_is_run(desk: DashboardDesk) -> None:
     await desk.open("/api")
     await desk.press("New token", "api_token.add", scopes="tasks.read", label="watcher")
@@ -280,7 +280,7 @@ async def test_a_token_of_a_program_is_made_and_revoked_and_an_operation_is_run(
     assert "by-its-page" in [each["folder"] for each in desk.ask("group.list")]
 
 
-@pytest.mark.page("audit", "audit.verify: Verify the chain")
+@pytest.mark.page("logs", "audit.verify: Verify the chain")
 @pytest.mark.page("ledger", "ledger.check: Check everything")
 async def test_what_only_looks_says_what_it_found(desk: DashboardDesk) -> None:
     for path, label, operation, found in (
@@ -292,7 +292,7 @@ async def test_what_only_looks_says_what_it_found(desk: DashboardDesk) -> None:
         assert found in await desk.submit(operation)
 
 
-@pytest.mark.page("doctor", "doctor.run: Look again")
+@pytest.mark.page("gateways", "doctor.run: Look again")
 async def test_the_doctor_looks_again(desk: DashboardDesk) -> None:
     await desk.open("/doctor")
     looked_at = desk.page.locator("main tbody time").first
@@ -302,7 +302,7 @@ async def test_the_doctor_looks_again(desk: DashboardDesk) -> None:
             await desk.press("Look again", "doctor.run", by_key=True)
 
 
-@pytest.mark.page("keep", "keep.run: Remove what is over age")
+@pytest.mark.page("ledger", "keep.run: Remove what is over age")
 async def test_what_is_over_age_is_removed(daemon: DaemonProcess, desk: DashboardDesk) -> None:
     connection = connect(Home(daemon.home).store)
     connection.execute("UPDATE steps SET at = at - ?", (40 * DAY,))

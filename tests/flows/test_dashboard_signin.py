@@ -43,7 +43,7 @@ def get_address(daemon: DaemonProcess) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.page("logins", "passkey_form.js: Add a passkey", "passkey.rm: Remove")
+@pytest.mark.page("credentials", "passkey_form.js: Add a passkey", "passkey.rm: Remove")
 async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Browser, daemon: DaemonProcess) -> None:
     context, address = await open_context(browser), get_address(daemon)
     base, page = address.partition("/#")[0], await context.new_page()

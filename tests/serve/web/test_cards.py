@@ -85,7 +85,7 @@ async def test_history_has_a_card_with_its_buttons_and_its_decision(site: Any) -
     asked, decided = page["messages"]
     assert asked["card"] == {
         "title": "Home asks <b>",
-        "html": "<p><strong>Why</strong>, and &lt;script&gt;no&lt;/script&gt;</p>\n",
+        "html": "<p><strong>Why</strong>, and &lt;script&gt;no&lt;/script&gt;</p>",
         "fields": [{"name": "to", "value": "<i>everybody</i>"}],
         "buttons": [
             {"id": BUTTON, "label": "Allow once", "style": "primary", "about": ""},

@@ -76,7 +76,7 @@ async def test_a_message_is_accepted_answered_and_seen(site: Any) -> None:
         (True, "**hello**", "answered"),
         (False, "You said: **hello**", "sent"),
     ]
-    assert page["messages"][1]["html"] == "<p>You said: <strong>hello</strong></p>\n"
+    assert page["messages"][1]["html"] == "<p>You said: <strong>hello</strong></p>"
     assert page["more"] is False
 
 

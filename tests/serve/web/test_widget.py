@@ -97,8 +97,8 @@ async def test_a_visitor_writes_and_is_answered_in_a_room_below_the_links(site: 
 
     assert (first.json()["new"], again.json()["new"]) == (True, False)
     assert [(each["mine"], each["html"]) for each in said] == [
-        (True, "<p><strong>hello</strong></p>\n"),
-        (False, "<p>You said: <strong>hello</strong></p>\n"),
+        (True, "<p><strong>hello</strong></p>"),
+        (False, "<p>You said: <strong>hello</strong></p>"),
     ]
     (given,) = {(each.address, each.sender) for each in site.answerer.received}
     assert given[0].startswith(f"web:link/acme/{link.token.id}/v-")
