@@ -11,7 +11,6 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, check_folder, may_act_on, may_watch, world_of
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
-from gatepost.core.settings import setting
 from gatepost.flow.gateways.folder_check import check_folder_stays
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
@@ -22,9 +21,7 @@ from gatepost.gate.tool_answers import fitting
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
-from gatepost.store.people import newcomers
-from gatepost.store.port import Db, LockKind
-from gatepost.store.rights import tokens
+from gatepost.store.port import Db
 from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.origins import OriginChain
@@ -32,28 +29,8 @@ from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import ToolCall, run_to_completion
 from gatepost.tools.contract import tool
+from gatepost.tools.kit.child_quota import check_quota
 from gatepost.tools.kit.outbox_effects import bind_text
-
-MAX_CHILDREN = setting(
-    "tools.max_children",
-    10,
-    help="How many direct children an agent may give its group: 0 none, -1 any number;"
-    " `gatepost group set FOLDER options.max_children=N` for one group.",
-)
-
-
-def check_quota(db: Db, call: ToolCall, parent: str, more: int = 1) -> None:
-    """Refuse so many further children. Those that invitations may still make count, too."""
-    db.lock(LockKind.QUOTA, "newcomers", parent)
-    group = groups.get(db, parent)
-    said = group.options.get("max_children") if group else None
-    most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None
-    most = call.deps.config[MAX_CHILDREN] if most is None else most
-    there = sum(1 for each in groups.list_all(db) if each.folder.rpartition("/")[0] == parent)
-    there += tokens.count_group_uses(db, parent, call.now) + newcomers.count_admitted_below(db, parent)
-    if 0 <= most < there + more:
-        raise Refused(call.caller.folder, call.tool, parent, f"it has {there} children, and {most} are allowed")
-
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LONGEST_NAME = 100

@@ -16,7 +16,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.groups import check_quota
+from gatepost.tools.kit.child_quota import check_quota
 from gatepost.tools.kit.lookup_helpers import parse_time
 
 OWN_GROUP = "/"

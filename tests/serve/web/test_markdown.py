@@ -119,11 +119,12 @@ def test_a_point_with_a_box_is_a_task_and_another_is_none() -> None:
 
 def test_code_of_a_known_language_has_colours_and_other_code_has_none() -> None:
     assert '<code class="language-python"><span class="k">return</span> x' in render("```Python x=1\nreturn x\n```")
-    assert render("```nolanguage\nreturn x\n```") == '<pre><code class="language-nolanguage">return x</code></pre>'
+    assert render("```nolanguage\nreturn x\n```") == '<pre><code class="language-nolanguage">return x\n</code></pre>'
 
 
 def test_code_and_words_within_a_point_stand_in_it_and_the_list_goes_on() -> None:
     shown = render("1. first\n\n   ```sh\n   ls\n   ```\n   more\n2. second\n\noutside")
     assert shown == (
-        '<ol><li>first<pre><code class="language-sh">ls</code></pre><p>more</p></li><li>second</li></ol><p>outside</p>'
+        '<ol><li>first<pre><code class="language-sh">ls\n</code></pre><p>more</p></li><li>second</li></ol>'
+        "<p>outside</p>"
     )

@@ -28,6 +28,8 @@ PAGE = vary(
     strike=("<s>", "</s>"),
     link=(_LINK, "</a>"),
     bare=f"{_LINK}{{}}</a>",
+    fence=("<pre><code>", "\n</code></pre>"),  # what is copied ends its last line
+    language=('<pre><code class="language-{}">', "\n</code></pre>"),
     sides=True,
     boxes=(_BOX.format("", "to do"), _BOX.format(" checked", "done")),
     colour=colour_code,
