@@ -87,8 +87,11 @@ def fits_page(card: Card) -> bool:
 
 
 def escape_markdown(text: str) -> str:
-    """Plain words as markdown that shows them. Entities, too: `&#x202E;` would turn the rest of its line around."""
-    return text.translate(_MARKS).replace("\\](", "\\]\\(")
+    """Plain words as markdown that shows them. Entities, too: `&#x202E;` would turn the rest of its line around.
+
+    An address is words as well: as a link, some of its signs would be shown as others.
+    """
+    return text.translate(_MARKS).replace("\\](", "\\]\\(").replace("://", "\\://")
 
 
 def escape_line(text: str) -> str:

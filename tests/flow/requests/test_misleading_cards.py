@@ -163,3 +163,17 @@ def test_escapes_take_time_by_the_length_of_a_text() -> None:
     shown, steps = render_counted(text, WORDS)
     assert shown == "`" * 8000
     assert steps < 40 * len(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://a.example/é", "https://a.example/%C3%A9"),
+        ("https://a.example/x{1}", "https://a.example/x%7B1%7D"),
+        ("https://a.example/(1)", "https://a.example/%281%29"),
+    ],
+)
+def test_two_addresses_never_look_the_same(one: str, other: str) -> None:
+    for value in (one, other):
+        assert value in send_to(make_hostile(value)).text
+        assert value in "".join(show_page(send_to(make_hostile(value), Feature.MARKDOWN).text))

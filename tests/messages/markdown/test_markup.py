@@ -310,3 +310,9 @@ def test_a_flood_of_marks_or_blocks_ends_as_words() -> None:
 
 def test_a_text_beyond_any_message_keeps_its_marks() -> None:
     assert render("*a* " * 20_000, TELEGRAM_HTML).startswith("*a* *a*")
+
+
+@pytest.mark.parametrize("text", ["hi\n~~~ LOST", "hi\n```LOST\n```", "| a |\n|---|\n| 1 | LOST |"])
+def test_words_in_odd_places_are_not_lost(text: str) -> None:
+    for dialect in (PLAIN, MAIL_HTML, GITHUB, SLACK):
+        assert "lost" in render(text, dialect).lower()

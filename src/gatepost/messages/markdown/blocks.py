@@ -140,6 +140,9 @@ class MarkdownReader:
             if edge is not None and edge.closes(mark):
                 break
             kept.append(line[indent:] if not line[:indent].strip() else line)
+        if info.strip() and not "".join(kept).strip():  # words, whatever they were meant to be
+            self._add(TextBlock(kind=BlockKind.PARAGRAPH, text=info.strip(), quote=depth))
+            return at
         language = info.split()[0][:32].lower() if info.split() else ""
         self._add(
             TextBlock(
@@ -160,7 +163,8 @@ class MarkdownReader:
             inner, line = _strip_quote(lines[at])
             if inner != depth or "|" not in line or len(rows) >= MOST_ROWS:
                 break
-            rows.append(_split_row(line)[: len(rows[0])])
+            cells, most = _split_row(line), len(rows[0])
+            rows.append([*cells[: most - 1], " | ".join(cells[most - 1 :])] if len(cells) > most else cells)
             at += 1
         self._add(TextBlock(kind=BlockKind.TABLE, rows=rows, sides=sides, quote=depth))
         return at

@@ -87,15 +87,20 @@ class EventStream:
             self._frames.append(render_event(message, event))
             self._news.set()
 
+    @property
+    def is_full(self) -> bool:
+        return self._reader is not None and not self.ended and len(self._frames) > MOST_PENDING
+
     async def wait_for_room(self) -> None:
         """Return when the reader is not far behind, or there is none."""
-        while self._reader is not None and len(self._frames) > MOST_PENDING:
+        while self.is_full:
             self._room.clear()
             await self._room.wait()
 
     def end(self) -> None:
         self.ended = True
         self._news.set()
+        self._room.set()
 
     async def read_next(self, reader: object) -> bytes | None:
         """The next events, or a sign of life. None: the stream has ended, or another reader has it."""

@@ -19,6 +19,10 @@ _EVENTS = [
 ]
 
 
+class ClientLeft(Exception):
+    """The client has left before its request was whole."""
+
+
 @dataclass(slots=True)
 class HttpExchange:
     """One request, and whatever is known of it so far."""
@@ -60,12 +64,16 @@ class HttpExchange:
         if said.isdigit() and int(said) > largest:
             return None
         first = await self.receive()
+        if first["type"] == "http.disconnect":
+            raise ClientLeft
         if not first.get("more_body"):
             body: bytes = first.get("body", b"")
             return body
         chunks, size, more = [first["body"]], len(first["body"]), True
         while more:
             message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientLeft
             chunks.append(message.get("body", b""))
             size, more = size + len(chunks[-1]), message.get("more_body", False)
             if size > largest:

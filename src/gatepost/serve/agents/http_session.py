@@ -1,5 +1,6 @@
 """A session of MCP over HTTP, as the revisions of 2025 have it. It is its maker's: to all others it does not exist."""
 
+import asyncio
 from collections.abc import Mapping
 from itertools import count
 
@@ -7,7 +8,7 @@ import msgspec
 
 from gatepost.core import ids
 from gatepost.gate.mcp_messages import CallParams
-from gatepost.jsonrpc.messages import RequestId, render_notification, render_request
+from gatepost.jsonrpc.messages import LONGEST_ID, RequestId, render_notification, render_request
 from gatepost.serve.agents.elicitation_form import ElicitationForm, FormAction, FormResponse
 from gatepost.serve.agents.eliciting_client import ARRAYS_SINCE, NO_ANSWER, OpenForm, StreamClient
 from gatepost.serve.agents.event_stream import EventStream, RecentEvents, render_event
@@ -39,6 +40,8 @@ class McpHttpSession:
         self._form_numbers = count(1)
         self._recent = RecentEvents()
         self._streams: dict[str, EventStream] = {}
+        self._call_streams: dict[RequestId, EventStream] = {}
+        self._stream_numbers = count(1)  # a request's id may be used again, its stream's name may not
 
     def idle(self, now: float) -> float:
         return 0.0 if self.serving or self.calls else now - self.seen
@@ -47,12 +50,14 @@ class McpHttpSession:
         """It is answered, or never will be: its id may be used again."""
         self.calls.pop(request, None)
         self.flying.discard(str(request))
-        stream = self._streams.pop(f"call {request}", None)
+        stream = self._call_streams.pop(request, None)
         if stream is not None:
+            self._streams.pop(stream.name, None)
             stream.end()
 
     def open_call_stream(self, request: RequestId) -> EventStream:
-        return self._open_stream(f"call {request}")
+        self._call_streams[request] = stream = self._open_stream(f"call {next(self._stream_numbers)}")
+        return stream
 
     def open_own_stream(self) -> EventStream | None:
         """None: somebody reads it already."""
@@ -144,7 +149,7 @@ async def follow_call(
     running: RunningCall, stream: EventStream, params: CallParams, forms: StreamForms | None = None
 ) -> None:
     """Put what a call tells, and what it asks, on its stream until it ends."""
-    token = (params.meta or {}).get("progressToken")
+    token = read_token(params)
     try:
         while True:
             while running.progress:
@@ -153,7 +158,7 @@ async def follow_call(
                 told = {key: value for key, value in fields.items() if value is not None}
                 if token is not None:
                     stream.put(render_notification("notifications/progress", told))
-                    await stream.wait_for_room()
+                    await _wait_for_room(stream, running)
             if running.answer is not None or running.cancelled:
                 return
             running.news.clear()
@@ -163,3 +168,21 @@ async def follow_call(
     finally:
         if forms is not None:
             forms.set_open(None)
+
+
+async def _wait_for_room(stream: EventStream, running: RunningCall) -> None:
+    """A reader that does not read must not keep a call that has ended."""
+    if not stream.is_full or running.ended.is_set():
+        return
+    either = {asyncio.ensure_future(stream.wait_for_room()), asyncio.ensure_future(running.ended.wait())}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in either:
+            each.cancel()
+
+
+def read_token(params: CallParams) -> int | str | None:
+    """The token by which a client knows the progress of its call; None: it did not ask for it."""
+    token = (params.meta or {}).get("progressToken")
+    return token if isinstance(token, int) or (isinstance(token, str) and len(token) <= LONGEST_ID) else None

@@ -20,7 +20,7 @@ from gatepost.core.json_limits import has_few_values
 from gatepost.gate import mcp_messages
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import CallParams, InitializeParams, McpParams
-from gatepost.gate.mcp_protocol import LONGEST_METHOD, TOO_MANY_VALUES
+from gatepost.gate.mcp_protocol import LONGEST_METHOD, MOST_IN_FLIGHT, MOST_WAITING, TOO_MANY_VALUES
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.messages import (
     JsonRpcMessage,
@@ -58,13 +58,14 @@ from gatepost.serve.agents.eliciting_client import (
     supports_forms,
 )
 from gatepost.serve.agents.event_stream import EventStream, render_event
-from gatepost.serve.agents.http_exchange import HttpExchange, send_answer
+from gatepost.serve.agents.http_exchange import ClientLeft, HttpExchange, send_answer
 from gatepost.serve.agents.http_session import (
     IDLE_S,
     McpHttpSession,
     StreamForms,
     follow_call,
     read_response,
+    read_token,
     render_form,
 )
 from gatepost.serve.agents.mcp_headers import (
@@ -78,6 +79,7 @@ from gatepost.tools.call import Caller
 
 SWEPT = 256  # new sessions between two looks for those that have ended by themselves
 MOST_SESSIONS = 10_000
+MOST_OF_CALLER = 256  # sessions of one caller; a further one ends the one that was idle for longest
 MOST_LISTENING = 1000  # subscriptions
 LARGEST = 10 * 1024 * 1024  # bytes of one message, as on the sockets
 FAREWELL_S = 1.0  # for the last answers
@@ -140,7 +142,9 @@ class McpEndpoint:
         self._stamp, self._list_fields = msgspec.Raw(encode(self._info.stamp)), encode(self._info.list_fields)[1:]
         self._argument_headers = ArgumentHeaders()
         self.sessions: dict[str, McpHttpSession] = {}
-        self._listening: dict[EventStream, tuple[Caller, RequestId]] = {}
+        self._listening: dict[EventStream, tuple[Caller, RequestId, bool]] = {}  # is it told of changes?
+        self._running: set[RunningCall] = set()
+        self._posting: set[asyncio.Task[object]] = set()
         self._calls, self._prefix = count(1), ids.new("c")
         self._late: dict[asyncio.Task[None], RunningCall] = {}  # calls that were not answered at once
         self._writing: dict[asyncio.Task[object], EventStream] = {}
@@ -150,14 +154,14 @@ class McpEndpoint:
     async def close(self) -> None:
         """Calls under way are told so; then every stream and session ends."""
         self._is_closing = True
-        for running in self._late.values():
+        for running in tuple(self._running):
             running.give_up(STOPPING)
-        for stream, (_, request) in self._listening.items():
+        for stream, (_, request, _) in self._listening.items():
             meta = {SUBSCRIPTION: request, **self._info.stamp}
             stream.put(render_result(request, encode({"resultType": "complete", "_meta": meta})))
             stream.end()
-        if self._late:
-            await asyncio.wait(self._late, timeout=FAREWELL_S)
+        if self._posting:
+            await asyncio.wait(self._posting, timeout=FAREWELL_S)
         self.sessions.clear()
         for stream in self._writing.values():
             stream.end()
@@ -181,7 +185,7 @@ class McpEndpoint:
         if twice is not None:
             return await exchange.refuse(400, HEADER_MISMATCH, f"the header {twice} is there twice")
         if scope["method"] == "POST":
-            return await self._post(exchange)
+            return await self._guard_post(exchange)
         if not head.old:
             return await exchange.refuse(405, INVALID_REQUEST, "this revision has POST alone", (b"allow", b"POST"))
         return await self._get_or_delete(exchange, scope["method"])
@@ -206,6 +210,10 @@ class McpEndpoint:
             now = _now()
             for each in [each for each in self.sessions.values() if each.idle(now) > IDLE_S]:
                 self._end_session(each)
+        own = [each for each in self.sessions.values() if each.caller == session.caller]
+        if len(own) >= MOST_OF_CALLER:
+            oldest = min(own, key=lambda each: (bool(each.serving or each.calls), each.seen))
+            self._end_session(oldest)
         if len(self.sessions) >= MOST_SESSIONS:
             raise JsonRpcFailure(TOO_MANY, f"{MOST_SESSIONS} sessions are open; end one, or try again later")
         self.sessions[session.name] = session
@@ -260,6 +268,17 @@ class McpEndpoint:
 
     # Messages.
 
+    async def _guard_post(self, exchange: HttpExchange) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._posting.add(task)
+        try:
+            await self._post(exchange)
+        except ClientLeft:
+            return
+        finally:
+            self._posting.discard(task)
+
     async def _post(self, exchange: HttpExchange) -> None:
         head = exchange.head
         if head.old and exchange.session is None and head.session is not None:
@@ -273,6 +292,10 @@ class McpEndpoint:
         if body is None:
             text = f"a message may have at most {self._largest} bytes"
             return await exchange.refuse(413, INVALID_REQUEST, text, (b"connection", b"close"))
+        if self._is_closing:  # while the body was on its way
+            return await exchange.refuse(503, INTERNAL_ERROR, "the gateway is stopping")
+        if exchange.session is not None and self.sessions.get(exchange.session.name) is not exchange.session:
+            return await exchange.refuse(404, INVALID_REQUEST, "Session not found")
         if not has_few_values(body):
             return await exchange.refuse(400, INVALID_REQUEST, TOO_MANY_VALUES)
         try:
@@ -395,6 +418,10 @@ class McpEndpoint:
         self, session: McpHttpSession, request: RequestId, raw: msgspec.Raw
     ) -> tuple[RunningCall, CallParams]:
         params = _parse(mcp_messages.read_call, raw)
+        if len(session.calls) >= MOST_IN_FLIGHT:
+            raise JsonRpcFailure(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
+        if sum(each.size for each in session.calls.values()) + len(bytes(params.arguments)) > MOST_WAITING:
+            raise JsonRpcFailure(TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
         running = self._begin(session.caller, params, StreamClient(session.forms) if session.forms else None)
         session.calls[request] = running
         return running, params
@@ -402,7 +429,11 @@ class McpEndpoint:
     def _begin(self, caller: Caller, params: CallParams, client: StreamClient | RetryClient | None) -> RunningCall:
         raw = bytes(params.arguments)
         call_id = f"{self._prefix}.{next(self._calls)}"
-        return RunningCall(self._dispatch, caller, params.name, b"{}" if raw == b"null" else raw, call_id, client)
+        given = b"{}" if raw == b"null" else raw
+        running = RunningCall(self._dispatch, caller, params.name, given, call_id, client)
+        self._running.add(running)
+        running.when_ended(self._running.discard)
+        return running
 
     async def _stream_in_session(
         self,
@@ -510,8 +541,7 @@ class McpEndpoint:
         stream, meta = EventStream(), {SUBSCRIPTION: request}
         acknowledged = {"notifications": accepted, "_meta": meta}
         first = render_event(render_notification("notifications/subscriptions/acknowledged", acknowledged))
-        if is_told:
-            self._listening[stream] = exchange.caller, request
+        self._listening[stream] = exchange.caller, request, is_told
         try:
             await self._write(exchange, stream, [first])
         finally:
@@ -521,14 +551,16 @@ class McpEndpoint:
         for session in self.sessions.values():
             if folder is None or session.caller.folder == folder:
                 session.notify_tools_changed()
-        for stream, (caller, request) in self._listening.items():
-            if (folder is None or caller.folder == folder) and not stream.is_behind:  # one that waits is enough
+        for stream, (caller, request, is_told) in self._listening.items():
+            if not is_told or stream.is_behind:  # one that waits is enough
+                continue
+            if folder is None or caller.folder == folder:
                 params = {"_meta": {SUBSCRIPTION: request}}
                 stream.put(render_notification("notifications/tools/list_changed", params))
 
 
 def _shows_progress(params: CallParams) -> bool:
-    return isinstance((params.meta or {}).get("progressToken"), int | str)
+    return read_token(params) is not None
 
 
 def _parse(read: Callable[[msgspec.Raw], T], params: msgspec.Raw) -> T:

@@ -42,9 +42,11 @@ class McpHeaders:
         self.found: dict[bytes, bytes] = {}
         self.twice: set[bytes] = set()
         for name, value in scope["headers"]:
+            given = value.strip(b" \t")  # the HTTP parser leaves the blanks around a value
             if name in self.found:
                 self.twice.add(name)
-            self.found[name] = value.strip(b" \t")  # the HTTP parser leaves the blanks around a value
+                given = b"%b, %b" % (self.found[name], given) if name == b"accept" else given
+            self.found[name] = given
 
     @property
     def session(self) -> str | None:

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from itertools import count
 
+from gatepost.core import log
+from gatepost.core.errors import GatepostError
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.tool_answers import ToolAnswer
@@ -13,6 +16,8 @@ from gatepost.tools.call import Caller
 
 AT_ONCE_S = 0.05  # a call that takes longer is answered by a stream
 MOST_TOLD = 256  # words of progress that wait to be sent
+
+_log = log.get("mcp")
 
 
 class RunningCall:
@@ -32,6 +37,8 @@ class RunningCall:
         self.news = asyncio.Event()
         self.answer: ToolAnswer | None = None
         self.cancelled = False
+        self.size = len(raw)
+        self.ended = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         work = self._run(dispatch, caller, name, raw, call_id)
         rest = run_eagerly(work) if dispatch.is_quick(caller, name) else work
@@ -62,8 +69,20 @@ class RunningCall:
         except asyncio.CancelledError:
             self.cancelled = True
             raise
+        except GatepostError as error:
+            self.answer = ToolAnswer(str(error), failed=True)
+        except Exception:  # noqa: BLE001  whoever waits for it must hear of its end
+            _log.exception("a call broke", tool=name, folder=caller.folder)
+            self.answer = ToolAnswer(f"{name}: internal error; the operator's log has it", failed=True)
         finally:
+            self.ended.set()
             self.news.set()
+
+    def when_ended(self, callback: Callable[["RunningCall"], None]) -> None:
+        if self._task is None:
+            callback(self)
+        else:
+            self._task.add_done_callback(lambda _: callback(self))
 
     def _progress(self, done: float, total: float | None, text: str) -> None:
         self.progress.append((done, total, text))
@@ -75,6 +94,7 @@ class RunningCall:
             self._task.cancel()
         if self.answer is None:  # a task that has not begun yet would not say so itself
             self.cancelled = True
+            self.ended.set()
             self.news.set()
 
     def give_up(self, answer: ToolAnswer) -> None:
