@@ -82,7 +82,7 @@ async def test_guesses_of_a_stranger_are_stopped_and_the_owner_gets_in_all_the_s
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(password_rules, "TRIES", replace(password_rules.TRIES, burst=2))
-    monkeypatch.setattr(passwords, "LONGEST_S", 0.0)
+    monkeypatch.setattr(password_rules, "LONGEST_S", 0.0)
     async with with_password(site), site.browser() as known, site.browser() as stranger:
         assert (await try_password(known, "owner", SECRET)).status_code == 200
         assert (await known.post("/logout")).status_code == 200
