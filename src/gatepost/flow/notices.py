@@ -56,7 +56,7 @@ def _plain(reason: str) -> str:
 
 
 def render_out_of_time(*, spoke: bool) -> str:
-    """What it had said has been delivered before."""
+    """Render the notice of a turn that ran out of time. `spoke`: some of its words were delivered before."""
     so_far = "What I have so far is above" if spoke else "I had nothing to show yet"
     return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."
 

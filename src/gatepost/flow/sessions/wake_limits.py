@@ -100,7 +100,7 @@ class SessionSlots:
         return list(self._people)
 
     def set_background(self, session_id: str, background: bool) -> None:
-        """Whether one that holds a place works for a schedule now."""
+        """Note that a session that holds a place works for a schedule now, or no longer."""
         if background and session_id in self._awake:
             self._awake_in_background.add(session_id)
         else:
@@ -151,7 +151,7 @@ class SessionSlots:
         return ended
 
     def _victim(self, folder: str, resting: list[IdleSession], held: Counter[str]) -> IdleSession | None:
-        """Of the group with the most places, that which rests longest."""
+        """Return the session that rests longest in the group with the most places."""
 
         def may(each: IdleSession) -> bool:
             owner = self._awake[each.session_id]

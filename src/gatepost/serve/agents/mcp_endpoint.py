@@ -146,7 +146,7 @@ class McpEndpoint:
         self._running: set[RunningCall] = set()
         self._posting: set[asyncio.Task[object]] = set()
         self._calls, self._prefix = count(1), ids.new("c")
-        self._late: dict[asyncio.Task[None], RunningCall] = {}  # calls that were not answered at once
+        self._late: set[asyncio.Task[None]] = set()  # of calls that became streams
         self._writing: dict[asyncio.Task[object], EventStream] = {}
         self._is_closing = False
         events.on_tools(self._tools_changed)
@@ -420,7 +420,7 @@ class McpEndpoint:
         params = _parse(mcp_messages.read_call, raw)
         if len(session.calls) >= MOST_IN_FLIGHT:
             raise JsonRpcFailure(TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
-        if sum(each.size for each in session.calls.values()) + len(bytes(params.arguments)) > MOST_WAITING:
+        if sum(each.size for each in session.calls.values()) + len(memoryview(params.arguments)) > MOST_WAITING:
             raise JsonRpcFailure(TOO_MANY, f"calls in flight have {MOST_WAITING} bytes; wait for an answer")
         running = self._begin(session.caller, params, StreamClient(session.forms) if session.forms else None)
         session.calls[request] = running
@@ -492,8 +492,8 @@ class McpEndpoint:
     ) -> None:
         """Send the events of a call. `is_kept`: it goes on when its client has left."""
         task = asyncio.get_running_loop().create_task(following)
-        self._late[task] = running
-        task.add_done_callback(self._late.pop)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
         if not await self._write(exchange, stream, first) and not is_kept:
             running.cancel()
 

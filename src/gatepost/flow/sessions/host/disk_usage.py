@@ -78,7 +78,7 @@ class DiskShortage(Struct, frozen=True):
 
 
 def read_space(places: Iterable[Path]) -> list[FileSystemSpace]:
-    """Of each file system that one of these folders is on. A folder that is missing is on none."""
+    """Return the space of each file system that one of these folders is on. A folder that is missing is on none."""
     found: dict[int, FileSystemSpace] = {}
     for place in places:
         try:

@@ -137,7 +137,10 @@ def list_models(choices: ProviderChoices, group: Group) -> list[str]:
 
 
 def read_names(option: Any) -> frozenset[str] | None:
-    """Of a list, or of words with commas between them; None: everything is allowed. What cannot be read allows none."""
+    """Return the names in a list, or in words with commas between them. None: everything is allowed.
+
+    An option that cannot be read allows none.
+    """
     if option is None:
         return None
     if isinstance(option, str):
