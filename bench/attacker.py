@@ -171,7 +171,8 @@ async def _post(body: bytes, head: bytes) -> None:
     reader, writer = await asyncio.open_unix_connection(str(RUN / "egress.sock"))
     try:
         writer.write(b"POST /anthropic/v1/messages HTTP/1.1\r\nhost: x\r\n" + head + b"\r\n\r\n" + body)
-        await asyncio.wait_for(reader.read(), 10)
+        async with asyncio.timeout(10):
+            await reader.read()
     except (OSError, TimeoutError):
         pass
     finally:

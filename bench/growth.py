@@ -137,7 +137,8 @@ async def reply(
         address=address, platform_id=f"{text}-{start}", sender="fake:user/1", sender_name="someone", text=text
     )
     await gateway.intake.receive("fake", inbound)
-    taken = (await asyncio.wait_for(answered, timeout) - start) * 1000
+    async with asyncio.timeout(timeout):
+        taken = (await answered - start) * 1000
     await asyncio.sleep(pause)
     return taken
 

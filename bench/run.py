@@ -115,7 +115,8 @@ async def _reply(gateway: Gateway, channel: Instant, text: str, address: str) ->
     answered = channel.expect(f"echo: {text}")
     start = time.perf_counter()
     await heard(gateway, text, address)
-    taken = (await asyncio.wait_for(answered, 30) - start) * 1000
+    async with asyncio.timeout(30):
+        taken = (await answered - start) * 1000
     await asyncio.sleep(0.004)
     return taken
 
@@ -150,7 +151,8 @@ async def _turns_of_sixteen(gateway: Gateway, channel: Instant, each: int = 40) 
         for number in range(each):
             answered = channel.expect(f"echo: talk {room} {number}")
             await heard(gateway, f"talk {room} {number}", f"fake:room/{room}")
-            await asyncio.wait_for(answered, 60)
+            async with asyncio.timeout(60):
+                await answered
 
     start = time.perf_counter()
     await asyncio.gather(*(talk(room) for room in range(16)))
@@ -162,7 +164,8 @@ async def _burst(gateway: Gateway, channel: Instant) -> float:
     answers = [channel.expect(f"echo: burst {number}") for number in range(50)]
     start = time.perf_counter()
     await asyncio.gather(*(heard(gateway, f"burst {number}", "fake:room/30") for number in range(50)))
-    times = [await asyncio.wait_for(answer, 30) for answer in answers]
+    async with asyncio.timeout(30):
+        times = [await answer for answer in answers]
     return max(times) - start
 
 
@@ -171,7 +174,8 @@ async def _wake_twenty(gateway: Gateway, channel: Instant) -> float:
     answers = [channel.expect(f"echo: wake {number}") for number in range(20)]
     start = time.perf_counter()
     await asyncio.gather(*(heard(gateway, f"wake {number}", f"fake:room/{number}") for number in range(20)))
-    times = [await asyncio.wait_for(answer, 60) for answer in answers]
+    async with asyncio.timeout(60):
+        times = [await answer for answer in answers]
     return max(times) - start
 
 

@@ -69,7 +69,8 @@ async def measured(count: int, messages: int, answers: int) -> tuple[float, floa
 
     async def order(words: str) -> float:
         orders.write(f"{words}\n".encode())
-        return float(await asyncio.wait_for(output.readline(), 2 * PATIENCE_S))
+        async with asyncio.timeout(2 * PATIENCE_S):
+            return float(await output.readline())
 
     try:
         platform = RemoteTelegram(int(await output.readline()))

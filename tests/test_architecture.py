@@ -241,6 +241,19 @@ def test_sqlite3_is_imported_nowhere() -> None:
     assert wrong == []
 
 
+def test_nobody_waits_by_a_call_that_swallows_being_cancelled() -> None:
+    """Before Python 3.12, `asyncio.wait_for` returns as if nothing were if what it waits for ends just as it is
+    cancelled. A loop around it then goes on for ever. `asyncio.timeout` does not do so."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in ("src", "testing", "bench")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "asyncio.wait_for(" in line
+    ]
+    assert wrong == []
+
+
 def test_sql_stands_in_the_store_and_the_mailbox_alone() -> None:
     statement = re.compile(
         r"\s*(SELECT\s.+\sFROM\s|INSERT\s+INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|CREATE\s+(UNIQUE\s+)?(TABLE|INDEX)\s"

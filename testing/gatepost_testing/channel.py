@@ -132,7 +132,7 @@ class FakeChannel:
         times: int = 1,
     ) -> Receipt:
         """Somebody writes; returns when it is durable. `times=2`: the platform delivers it twice."""
-        await asyncio.wait_for(self._listening.wait(), PATIENCE_S)
+        await self._until_listening()
         assert self._receive is not None
         inbound = Inbound(
             address=address or f"{self.platform}:room/1",
@@ -153,7 +153,7 @@ class FakeChannel:
 
     async def click(self, button: str, *, address: str = "", sender: str = "") -> Receipt:
         """Somebody presses a button of a card."""
-        await asyncio.wait_for(self._listening.wait(), 10)
+        await self._until_listening()
         assert self._receive is not None
         inbound = Inbound(
             address=address or f"{self.platform}:room/1",
@@ -165,6 +165,10 @@ class FakeChannel:
             direct=True,
         )
         return await self._receive(inbound)
+
+    async def _until_listening(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self._listening.wait()
 
     async def wait_for(
         self, wanted: int | Callable[[list[SentMessage]], bool], timeout: float = PATIENCE_S

@@ -103,12 +103,42 @@ async def test_a_start_has_a_small_share_of_the_processors_and_work_a_larger_one
         await sandbox.wait()
 
 
-def _read_share(pid: int) -> int:
+@needs_bwrap
+async def test_a_start_runs_in_idle_time_and_no_hog_keeps_it_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, released = await start("sleep 60"), None
+    try:
+        if not _cpu_folder(held.inner_pid).joinpath("cpu.idle").exists():
+            pytest.skip("this kernel has no idle cgroups, or they are not ours to use here")
+        assert _is_idle(held.inner_pid)
+        held.end_start()
+        assert not _is_idle(held.inner_pid)
+
+        monkeypatch.setattr(bubblewrap, "IDLE_S", 0.01)
+        released = await start("sleep 60")
+        pid = released.inner_pid
+        await until(lambda: not _is_idle(pid))
+        assert _read_share(pid) < _read_share(held.inner_pid)  # it still starts
+    finally:
+        for each in (held, released):
+            if each is not None:
+                each.kill()
+                await each.wait()
+
+
+def _is_idle(pid: int) -> bool:
+    return _cpu_folder(pid).joinpath("cpu.idle").read_text().strip() == "1"
+
+
+def _cpu_folder(pid: int) -> Path:
     bases = cgroups.find_bases(Path("/proc/self/mounts").read_text(), Path(f"/proc/{pid}/cgroup").read_text())
-    if "cpu" in bases.v1:
-        return int((bases.v1["cpu"] / "cpu.shares").read_text())
-    assert bases.v2 is not None
-    return int((bases.v2 / "cpu.weight").read_text())
+    folder = bases.v1.get("cpu") or bases.v2
+    assert folder is not None
+    return folder
+
+
+def _read_share(pid: int) -> int:
+    folder = _cpu_folder(pid)
+    return int(next(path for name in ("cpu.shares", "cpu.weight") if (path := folder / name).exists()).read_text())
 
 
 @needs_bwrap

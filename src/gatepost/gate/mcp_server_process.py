@@ -100,7 +100,8 @@ class McpServerProcess(JsonRpcChild):
 
     async def _output_ended(self) -> McpServerError:
         with suppress(TimeoutError):  # something that it started may hold its stderr open
-            await asyncio.wait_for(asyncio.shield(self._reading_errors), REAP_S)
+            async with asyncio.timeout(REAP_S):
+                await asyncio.shield(self._reading_errors)
         return self._trouble("it ended before it answered")
 
     async def _input_closed(self) -> McpServerError:
@@ -125,7 +126,8 @@ class McpServerProcess(JsonRpcChild):
         if self._process.stdin is not None:
             self._process.stdin.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), REAP_S)
+            async with asyncio.timeout(REAP_S):
+                await self._process.wait()
             return
         with suppress(ProcessLookupError):  # a busy machine, or somebody holds the keeper up; without it none is ended
             self._process.send_signal(signal.SIGCONT if KEEPS else signal.SIGKILL)

@@ -74,7 +74,8 @@ class ToolUseTracker:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = tool
         try:
-            await asyncio.wait_for(future, wait)
+            async with asyncio.timeout(wait):
+                await future
         except TimeoutError:
             return False
         finally:

@@ -51,6 +51,7 @@ MISSING = (
     " environment"
 )
 START_S = 10.0
+IDLE_S = 0.5  # for so long a start has only what nobody else wants; after that a hog cannot keep it from starting
 OUTER_S = 0.5  # what bwrap has to notice that its inner process was killed
 REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
@@ -69,6 +70,7 @@ class BubblewrapSandbox:
         self._inner = _open_pidfd(inner_pid)
         self._cleaned = asyncio.Event()
         self._killed = False
+        self._idle_end = asyncio.get_running_loop().call_later(IDLE_S, self._leave_idle)
         child.on_end(self._clean)
 
     @property
@@ -99,7 +101,12 @@ class BubblewrapSandbox:
         """By its cgroup, whatever it does."""
         return self._cgroup is not None and self._cgroup.limits("memory")
 
+    def _leave_idle(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.set_share(cgroups.STARTING_SHARE)
+
     def end_start(self) -> None:
+        self._idle_end.cancel()
         if self._cgroup is not None:
             self._cgroup.set_share(cgroups.WORKING_SHARE)
 
@@ -123,6 +130,7 @@ class BubblewrapSandbox:
             return is_descendant(pid, self.inner_pid)
 
     def _clean(self) -> None:
+        self._idle_end.cancel()
         if self._inner is not None:
             os.close(self._inner)
             self._inner = None
@@ -179,7 +187,7 @@ class Bubblewrap:
                     inner_pid, namespace = await _read_info(ends.info)
                 lower_priority(inner_pid)  # bwrap may have forked it before its own was lowered
                 if cgroup is not None:
-                    await asyncio.to_thread(cgroup.add, inner_pid)
+                    await asyncio.to_thread(_put_in, cgroup, inner_pid)
                 else:
                     _limit_processes(inner_pid, plan.limits.processes, plan.uid)
                 started = BubblewrapSandbox(child, inner_pid, namespace, cgroup)
@@ -317,6 +325,11 @@ def _rlimits(limits: SandboxLimits, cgroup: cgroups.Cgroup | None) -> list[str]:
         data = limits.memory_mb << 20  # of each process; RLIMIT_AS would end whoever reserves more than he uses
         chain.append(f"--data={data}:{data}")
     return chain
+
+
+def _put_in(cgroup: cgroups.Cgroup, pid: int) -> None:
+    cgroup.set_idle()
+    cgroup.add(pid)
 
 
 def _setpriv_command(uid: int | None) -> list[str]:

@@ -62,9 +62,15 @@ class Cgroup(Struct, frozen=True):
     def thaw(self) -> None:
         self._freeze(frozen=False)
 
+    def set_idle(self) -> None:
+        """Let it run only in time that nobody else wants: whoever wakes takes a processor from it at once."""
+        if (folder := self.folders.get("cpu")) is not None:
+            _try_write(folder / "cpu.idle", "1")
+
     def set_share(self, share: int) -> None:
         """Set its share of the processors when they are short. Without a controller for them there is none."""
         if (folder := self.folders.get("cpu")) is not None:
+            _try_write(folder / "cpu.idle", "0")  # else there is no share to set
             name, value = ("cpu.weight", share) if self.unified else ("cpu.shares", to_shares(share))
             _try_write(folder / name, str(value))
 

@@ -196,7 +196,8 @@ class EmulatedPlatform:
         if self._serving is not None:
             try:
                 with suppress(asyncio.CancelledError):
-                    await asyncio.wait_for(self._serving, PATIENCE_S)
+                    async with asyncio.timeout(PATIENCE_S):
+                        await self._serving
             except Exception as error:
                 if not type(error).__module__.startswith("websockets."):  # uvicorn closes one that is closing already
                     raise

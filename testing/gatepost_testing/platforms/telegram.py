@@ -408,7 +408,8 @@ class TelegramPlatform(EmulatedPlatform):
                 return found
             self._arrived.clear()
             try:
-                await asyncio.wait_for(self._arrived.wait(), None if held else left)
+                async with asyncio.timeout(None if held else left):
+                    await self._arrived.wait()
             except TimeoutError:
                 continue
 

@@ -253,7 +253,8 @@ class ToyPlatform(EmulatedPlatform):
             if self._closing or (not held and (found or time.monotonic() >= ends)):
                 return JSONResponse({"events": found})
             try:
-                await asyncio.wait_for(self._wake.wait(), None if held else ends - time.monotonic())
+                async with asyncio.timeout(None if held else ends - time.monotonic()):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 

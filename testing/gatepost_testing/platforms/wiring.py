@@ -128,7 +128,8 @@ async def serve_hooks(channel: Channel, instance: str = "it") -> AsyncIterator[s
         yield f"{get_bound_address(listen, sock).url}{PREFIX}/{instance}"
     finally:
         server.stop()
-        await asyncio.wait_for(running, PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await running
 
 
 @asynccontextmanager

@@ -127,7 +127,8 @@ class OidcProvider:
         self._server.should_exit = self._server.force_exit = True
         if self._serving is not None:
             with suppress(asyncio.CancelledError):
-                await asyncio.wait_for(self._serving, PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._serving
 
     def _make_app(self) -> Starlette:
         return Starlette(

@@ -121,7 +121,8 @@ class XmppServer(EmulatedPlatform):
         if person:
             client.add_filter("in", lambda stanza: self._note(person, stanza))
         client.connect("127.0.0.1", self.server.port)
-        await asyncio.wait_for(up, PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await up
         client.send_raw("<presence/>")
         return client
 
@@ -139,7 +140,8 @@ class XmppServer(EmulatedPlatform):
             f"<presence to='{TEAM}/{person}'><x xmlns='http://jabber.org/protocol/muc'>"
             f"<history maxstanzas='{self.most_history}'/></x></presence>"
         )
-        await asyncio.wait_for(entered, PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await entered
         client.del_filter("in", note)
 
     async def _close(self) -> None:

@@ -126,7 +126,8 @@ class SocketMode:
         with suppress(TimeoutError, websockets.ConnectionClosed):
             while True:
                 answered = await socket.ping()
-                await asyncio.wait_for(answered, self._ping_s)
+                async with asyncio.timeout(self._ping_s):
+                    await answered
                 self._beat()
                 await asyncio.sleep(self._ping_s)
         await socket.close()

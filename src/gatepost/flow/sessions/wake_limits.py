@@ -27,8 +27,7 @@ from gatepost.flow.sessions.session_ending import Ending
 JUST_NOW = SECOND  # who had something to do within this time is at work
 RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
 PROCESSORS = max(2, os.cpu_count() or 1)
-START_S = 2.0  # a start that takes longer is not counted any more
-PATIENCE_S = 0.5  # once the line has stood so long, one more for each processor may start
+START_S = 2.0  # a start that takes longer is not counted any more: no hog keeps all the time for itself
 _log = log.get("sessions")
 
 
@@ -190,7 +189,6 @@ class WakeLimits:
         self._least_free = parts.config[memory_pressure.LEAST_FREE_MB]
         self.read_memory = parts.memory
         self._starting: dict[str, float] = {}  # since when
-        self._waiting_since: float | None = None  # when somebody came to stand in line, and nobody stood there before
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
 
     def record_start(self, session_id: str) -> None:
@@ -204,8 +202,7 @@ class WakeLimits:
         ends for a place that nobody takes yet has to be started again."""
         awake = {live.session.id: live for live in self._list_awake()}
         ending = sum(1 for live in awake.values() if live.ending)
-        soon = PROCESSORS * (3 if self._is_line_long(asyncio.get_running_loop().time()) else 2)
-        needed = min(self._slots.waiting, soon) - self._slots.free - ending
+        needed = min(self._slots.waiting, 2 * PROCESSORS) - self._slots.free - ending
         if needed <= 0 or not (idle := self._list_idle()):
             return
         for session_id in self._slots.pick_evictions(idle, ending)[:needed]:
@@ -217,9 +214,8 @@ class WakeLimits:
 
     def may_start(self) -> bool:
         """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
-        them where several groups are at work; one group by itself starts twice as many as there are processors. If
-        others stand in line for long, there are more: those awake must not keep all the time for themselves. A start
-        that takes long (a slow provider, a container) holds up nobody."""
+        them where several groups are at work; one group by itself starts twice as many as there are processors. A
+        start that takes long (a slow provider, a container, processors that others keep busy) holds up nobody."""
         now = asyncio.get_running_loop().time()
         awake = {live.session.id: live for live in self._list_awake()}
         for session_id, since in list(self._starting.items()):
@@ -228,16 +224,7 @@ class WakeLimits:
                 del self._starting[session_id]
         working = {live.session.folder for live in awake.values() if not live.is_idle or live.idle_for < JUST_NOW}
         usual = max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS
-        return len(self._starting) < usual + (PROCESSORS if self._is_line_long(now) else 0)
-
-    def _is_line_long(self, now: float) -> bool:
-        """Return True if there was always somebody in line for a while."""
-        if not self._slots.waiting:
-            self._waiting_since = None
-            return False
-        if self._waiting_since is None:
-            self._waiting_since = now
-        return now - self._waiting_since >= PATIENCE_S
+        return len(self._starting) < usual
 
     def has_room(self) -> bool:
         """Return True if the machine's memory has room for one more; if not, the one that rests longest makes way."""

@@ -45,7 +45,8 @@ class ChangeStreams:
             yield b"retry: 2000\n\n"
             while not self._stopping.is_set():
                 try:
-                    await asyncio.wait_for(woken.wait(), QUIET_S)
+                    async with asyncio.timeout(QUIET_S):
+                        await woken.wait()
                 except TimeoutError:
                     quiets += 1
                     if quiets < STALE_QUIETS:
