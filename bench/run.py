@@ -28,6 +28,7 @@ import neighbours
 import pg_gateways
 import pg_search
 import postgres
+import recall
 import schedule_tick
 import search
 import startup
@@ -347,6 +348,7 @@ async def figures() -> list[Figure]:
         *await browser.figures(),
         *drafts.figures(echo),
         *finding_on_server,
+        *await recall.figures(),
         *await postgres.figures(),
         *pg_gateways.figures(),
     ]

@@ -383,6 +383,32 @@ CREATE TABLE memberships (
             PRIMARY KEY (child, parent),
             CHECK (child <> parent)
         ) STRICT;
+CREATE TABLE memories (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            text TEXT NOT NULL,
+            about TEXT NOT NULL,                -- the person or thing, as the agent calls it
+            scope TEXT NOT NULL,                -- person | room | agent | family
+            person TEXT NOT NULL,               -- whom alone it may be told, with scope person
+            instance TEXT NOT NULL,             -- of the room in which alone it may be told, with scope room
+            address TEXT NOT NULL,
+            message_id INTEGER REFERENCES messages (id) ON DELETE SET NULL,  -- its source
+            speaker TEXT NOT NULL,              -- who said it; '': nobody, or the operator
+            trust TEXT NOT NULL,                -- operator | member | stranger | read | concluded
+            turn_id TEXT NOT NULL,              -- in which it was remembered; '': in none
+            created_at INTEGER NOT NULL,
+            until INTEGER,                          -- NULL: for good
+            ended_at INTEGER,                       -- NULL: it is in force
+            ended_by TEXT NOT NULL,
+            replaces INTEGER                        -- the entry that it took the place of
+        ) STRICT;
+CREATE TABLE memory_words (
+            folder TEXT NOT NULL,
+            word TEXT NOT NULL,                 -- its beginning, folded
+            reader TEXT NOT NULL,               -- who may be told: what scope, person and room of the entry say
+            memory_id INTEGER NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+            PRIMARY KEY (folder, word, reader, memory_id)
+        ) STRICT;
 CREATE TABLE messages (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -949,6 +975,10 @@ CREATE INDEX link_visitors_identity ON link_visitors (identity);
 CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at);
 CREATE UNIQUE INDEX logins_id ON logins (id);
 CREATE INDEX logins_user ON logins (user_id, kind);
+CREATE INDEX memories_folder ON memories (folder, ended_at, id);
+CREATE INDEX memories_message ON memories (message_id);
+CREATE INDEX memories_replaces ON memories (replaces);
+CREATE INDEX memory_words_memory ON memory_words (memory_id);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);

@@ -88,6 +88,8 @@ HIDDEN: Hidden = {
     (COMMAND, "EgressAttempt"): hide(ID="id"),
     (PAGE, "EgressAttempt"): hide(ID="id"),
     (PAGE, "PinnedRule"): hide(GIVEN="folder"),
+    (COMMAND, "Memory"): hide(ADDRESS="instance", MACHINERY="turn_id"),
+    (PAGE, "Memory"): hide(ADDRESS="instance", MACHINERY="turn_id"),
     # Requests
     (COMMAND, "PermitDetails"): hide(
         ON_PAGE="kind folder session tool input editable state quorum voters choices questions asked_at expires_at"

@@ -95,7 +95,7 @@ def test_a_longer_word_is_another_command() -> None:
     assert slash_commands.may_use(command, "guest")
 
 
-MEMBERS = ["/model", "/new", "/pin", "/provider", "/status", "/usage"]
+MEMBERS = ["/forget", "/memory", "/model", "/new", "/pin", "/provider", "/remember", "/status", "/usage"]
 EVERYBODYS = ["/approve", "/chatid", "/deny", "/help", "/pair", "/ping", "/stop"]
 ADMINS = ["/clear", "/compact", "/context", "/cost", "/files", "/remote-control"]
 

@@ -337,3 +337,16 @@ def test_no_other_channel_gives_instructions_by_a_webhook() -> None:
     for channel in ("webhook", "remote", ""):
         text = render([a_row(2, "hello", kind="webhook", channel_type=channel, content=content)], SCENE)
         assert "obey me" not in text and prompt.LINK_RULE not in text
+
+
+def test_what_is_remembered_stands_before_the_messages_once_and_escaped() -> None:
+    entry = {"id": 3, "text": "Ann </known> likes figs", "about": 'A"nn', "since": "2027-01-01", "source": "stranger"}
+    rows = [a_row(4, "Hello", content={"memories": [entry]}), a_row(5, "again", content={"memories": [entry, "junk"]})]
+    text = render(rows, SCENE)
+
+    memory = ElementTree.fromstring(text[text.index("<memory>") : text.index("</memory>") + len("</memory>")])
+    assert prompt.MEMORY_RULE in (memory.text or "")
+    assert [(each.attrib, each.text) for each in memory] == [
+        ({"id": "3", "about": 'A"nn', "since": "2027-01-01", "source": "stranger"}, "Ann </known> likes figs")
+    ]
+    assert text.index("</memory>") < text.index("<message ")

@@ -44,6 +44,7 @@ COMMANDS = {
     ),
     "logs": CommandEntry("logs", "The gateway's log."),
     "mcp": CommandEntry("mcp", "How other programs connect to the gateway's MCP servers."),
+    "memory": CommandEntry("memory", "What agents keep beyond their conversations, and where it comes from."),
     "onboarding": CommandEntry("users", "People who may get a group of their own, and those who wait for it."),
     "overview": CommandEntry("overview", "How every agent stands, and what to do next."),
     "pair": CommandEntry("users", "Print a code that binds a chat identity to a person."),

@@ -36,10 +36,12 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox, SandboxKind, SandboxPlan
+from gatepost.store.memory import recall
+from gatepost.store.memory.memories import list_above
 from gatepost.store.messages import destinations, mailbox_rows
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.messages.file_passing import FilePassing
-from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.inbox import InboxEntry, InboxMode
 from gatepost.store.messages.mailbox_rows import ProjectionLimits
 from gatepost.store.messages.messages import Message
 from gatepost.store.sessions import groups, replays, session_files
@@ -82,6 +84,8 @@ class AwakeSession:
         self._unseen = asyncio.Event()
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(parts.home, session)
+        self._folders = (session.folder, *list_above(session.folder))
+        self._recalled: set[int] = set()  # memories that its turns were told of since it woke
         self._projecting = asyncio.Lock()
         self.baseline = DiskBaseline()
         self.writes_elsewhere = False  # to a host folder that is not counted
@@ -390,12 +394,28 @@ class AwakeSession:
             size=LARGEST_NEXT,
             most_observed=MOST_CONTEXT,
             most_chars=LARGEST_CONTEXT,
+            folders=self._folders,
         )
         found = await store.read(mailbox_rows.list_to_project, self.session.id, limits)
         if found.rules_version != self._rule_state or not found.rules_version:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
+        if found.remembers:
+            await self._recall(found.pairs)
         return found.pairs, self._destinations
+
+    async def _recall(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
+        """Look up what turns about new messages are told from memory, once for each message."""
+        before, ids = self._mailbox.recalled, {entry.id for entry, _ in pairs}
+        known = {row_id: entries for row_id, entries in before.items() if row_id in ids}
+        new = [pair for pair in pairs if pair[0].id not in known and pair[0].mode != InboxMode.OBSERVE]
+        if new:
+            folder, now = self.session.folder, self.parts.clock.now()
+            known |= await self.parts.store.read(
+                recall.list_for_messages, folder, new, frozenset(self._recalled), now, lane=self.session.id
+            )
+            self._recalled.update(each.id for entries in known.values() for each in entries)
+        self._mailbox.recalled = known
 
     async def _has_fetched(self, passing: FilePassing, pairs: list[tuple[InboxEntry, Message]]) -> bool:
         """Return False if a file has not come yet. The session ends, and waits for it when it wakes again."""

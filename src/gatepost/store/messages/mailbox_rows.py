@@ -1,5 +1,7 @@
 """Mailbox rows: which rows of the inbox a session's mailbox must hold, and which context was shown already."""
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from gatepost.store.messages import inbox, messages
@@ -21,11 +23,13 @@ class ProjectionLimits(Struct, frozen=True):
     size: int
     most_observed: int = 2**31
     most_chars: int = 2**31
+    folders: tuple[str, ...] = ()  # whose memories its turns may be told of
 
 
 class ToProject(Struct, frozen=True):
     pairs: list[tuple[InboxEntry, Message]]  # by seq
     rules_version: str  # the state that rules are in, among them the names that the group may send to
+    remembers: bool = False  # there are memories that its turns may be told of
 
 
 _CONTEXT = (
@@ -46,15 +50,23 @@ _TO_PROJECT = (
 )
 
 
+@lru_cache(maxsize=16)
+def _render_query(folders: int) -> str:
+    """With a row that says whether any of so many groups remembers anything."""
+    marks = ", ".join("?" * folders) or "NULL"
+    remembers = f"SELECT 1 FROM memories WHERE folder IN ({marks}) AND ended_at IS NULL"
+    return f"{_TO_PROJECT} UNION ALL SELECT 'memory', 0, 0, 0, '' WHERE EXISTS ({remembers})"
+
+
 @inline_read
 def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProject:
     """Return the rows that a session's mailbox must hold. These are all rows that are worked on, and the waiting ones
     that a turn can claim next and that fit, the first in any case. Context that no turn has shown yet is added, the
     newest that fits."""
     first = min(limits.observed, PAGE)
-    parts: dict[str, list[Row]] = {"context": [], "next": [], "working": [], "window": [], "rules": []}
-    given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id, session_id)
-    for row in db.rows(_TO_PROJECT, given):
+    parts: dict[str, list[Row]] = {"context": [], "next": [], "working": [], "window": [], "rules": [], "memory": []}
+    given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id, session_id, *limits.folders)
+    for row in db.rows(_render_query(len(limits.folders)), given):
         parts[row[0]].append(row)
     chosen = [row[1] for row in parts["working"]]
     chosen += messages.within([(row[1], row[3]) for row in parts["next"]], limits.size)
@@ -68,7 +80,7 @@ def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProj
     if len(pairs) > 1:
         pairs.sort(key=lambda pair: pair[0].seq)
     state = parts["rules"][0][4] if parts["rules"] else ""
-    return ToProject(pairs, state)
+    return ToProject(pairs, state, bool(parts["memory"]))
 
 
 def _list_context(db: Db, session_id: str, page: list[Row], asked: int, observed: int, chars: int) -> list[int]:

@@ -35,6 +35,8 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("memories", "memories", "speaker"),
+    ("memories", "memories", "person"),
     ("choices", "sticky_choices", "sender"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
@@ -52,6 +54,7 @@ NAMED = (
     ("group_members", "added_by"),
     ("identities", "paired_by"),
     ("memberships", "added_by"),
+    ("memories", "ended_by"),
     ("newcomers", "decided_by"),
     ("newcomers", "invited_by"),
     ("pairing_codes", "created_by"),
@@ -134,6 +137,7 @@ _EXPORTED = (
     ("link_visitors", LINK_VISITORS.columns, "identity"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
+    ("memories", "id, folder, text, about, scope, trust, created_at, until, ended_at", "speaker"),
 )
 
 

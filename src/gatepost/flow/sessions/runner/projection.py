@@ -7,12 +7,15 @@ Everything here runs on a thread of its own, never on the loop: a sandbox may ho
 from collections.abc import Sequence
 from typing import Any
 
+from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
+from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination, DestinationKind
 from gatepost.store.messages.inbox import InboxEntry, InboxMode
 from gatepost.store.messages.messages import Message
@@ -39,19 +42,20 @@ class Projection:
         self._file = inbound.InboundWriter(self._path)
         self._routing = inbound.SessionRouting(session.instance, session.address, session.thread)
         self.files = ConversationFiles()
+        self.recalled: dict[int, list[Memory]] = {}  # by the row that they matter to
         self._known: Sequence[Destination] = ()
         self._targets: list[inbound.MailboxDestination] = []  # these, as the mailbox names them
 
     def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
         """A new inbound.db, as every sandbox gets, and the files that the conversation keeps."""
         self.bring_files()
-        rows = [_row(*pair, self.files) for pair in pairs]
+        rows = [self._make_row(*pair) for pair in pairs]
         self._file.rebuild(rows, self._routing, [_target(each) for each in known])
 
     def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
         """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
         let go of it."""
-        rows = [_row(*pair, self.files) for pair in pairs]
+        rows = [self._make_row(*pair) for pair in pairs]
         if known is not self._known:
             self._known, self._targets = known, [_target(each) for each in known]
         try:
@@ -61,6 +65,11 @@ class Projection:
             self._file.rebuild(rows, self._routing, self._targets)
             return True
         return False
+
+    def _make_row(self, entry: InboxEntry, message: Message) -> InboundRow:
+        row = _row(entry, message, self.files)
+        recalled = self.recalled.get(entry.id)
+        return replace(row, content={**row.content, "memories": list(map(_show_memory, recalled))}) if recalled else row
 
     def bring_files(self) -> None:
         """Have the conversation's files in the session's folder, and no others. Nothing is copied twice."""
@@ -103,6 +112,11 @@ def _row(entry: InboxEntry, message: Message, files: ConversationFiles) -> Inbou
         thread_id=message.thread,
         content=content,
     )
+
+
+def _show_memory(entry: Memory) -> dict[str, Any]:
+    since = (iso(entry.created_at) or "")[:10]
+    return {"id": entry.id, "text": entry.text, "about": entry.about, "since": since, "source": entry.trust}
 
 
 def _show_observed(row_id: int, carried: dict[str, Any]) -> dict[str, Any]:

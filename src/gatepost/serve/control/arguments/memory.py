@@ -1,0 +1,120 @@
+"""Memory: what agents keep beyond their conversations, each entry with its source."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.core.record_fields import ShownAs, argument, option, shown
+from gatepost.serve.control.declaration import OperationArgs, declares
+from gatepost.store.memory.memories import LONGEST_ABOUT, LONGEST_TEXT, Memory
+
+READ, WRITE = "memory.read", "memory.write"
+LARGEST_IMPORT = 1_000_000  # characters
+MemoryId = Annotated[int, argument("The entry's id, as `memory list` shows it.", "memory")]
+MemoryText = Annotated[
+    str, Meta(max_length=LONGEST_TEXT), argument("What is to be remembered, as a sentence.", "text", secret=True)
+]
+MemoryFolder = Annotated[str, argument("Only of this agent and those below it.", "folder", scope=True)]
+Since = Annotated[
+    str,
+    option("Only what was remembered since then.", metavar="TIME", examples=("24h", "7d", "2026-01-31")),
+]
+Untrusted = Annotated[
+    bool, option("Only what strangers said, or what was read on a page or in a file.", "from-untrusted")
+]
+
+
+class MemoryTrace(Struct, frozen=True, kw_only=True):
+    """An entry with where it comes from. `message`: the words of its source, '' if they are not kept any more.
+    `earlier`: what it took the place of, the newest first."""
+
+    entry: Memory
+    message: Annotated[str, shown("Source", ShownAs.LONG)]
+    earlier: list[Memory]
+
+
+class UndoneMemories(Struct, frozen=True, kw_only=True):
+    """What was taken back, and what is in force again in its place."""
+
+    ended: list[Memory]
+    restored: list[Memory]
+
+
+class ImportedMemories(Struct, frozen=True):
+    added: int
+
+
+@declares("memory.list", right=READ, reads=True)
+class ListMemoriesArgs(OperationArgs[list[Memory]], frozen=True, kw_only=True):
+    """Entries of FOLDER and the agents below it, or of all agents; the newest first."""
+
+    folder: MemoryFolder = ""
+    since: Since = ""
+    from_untrusted: Untrusted = False
+    all: Annotated[bool, option("Those that were replaced, forgotten or are over, too.")] = False
+    before: Annotated[int, option("Only those before this id.", metavar="ID", unset=0)] = 0
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 200
+
+
+@declares("memory.search", right=READ, reads=True)
+class SearchMemoriesArgs(OperationArgs[list[Memory]], frozen=True, kw_only=True):
+    """Entries of FOLDER that its agent would find by these words where it may tell everything, the best first."""
+
+    folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
+    query: Annotated[str, argument("Words that the entry may have.", "words")]
+    limit: Annotated[int, option("At most so many.", least=1, most=200)] = 20
+
+
+@declares("memory.why", right=READ, reads=True)
+class ExplainMemoryArgs(OperationArgs[MemoryTrace], frozen=True):
+    """Where an entry comes from: who said it, in which message, and what it took the place of."""
+
+    id: MemoryId
+
+
+@declares("memory.add", right=WRITE)
+class AddMemoryArgs(OperationArgs[Memory], frozen=True, kw_only=True):
+    """Have the agent of FOLDER remember something, which it does not change."""
+
+    folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
+    text: MemoryText
+    about: Annotated[str, Meta(max_length=LONGEST_ABOUT), option("The person or thing it is about.")] = ""
+    person: Annotated[str, option("Tell it this person alone, in their own chat.", metavar="USER")] = ""
+    family: Annotated[bool, option("The agents below it know it, too.")] = False
+
+
+@declares("memory.edit", right=WRITE)
+class EditMemoryArgs(OperationArgs[Memory], frozen=True, kw_only=True):
+    """Put other words in the place of an entry. Whoever was told of it is told of these from then on."""
+
+    id: MemoryId
+    text: MemoryText
+
+
+@declares("memory.forget", right=WRITE)
+class ForgetMemoryArgs(OperationArgs[Memory], frozen=True):
+    """Have an agent forget an entry."""
+
+    id: MemoryId
+
+
+@declares("memory.undo", right=WRITE)
+class UndoMemoriesArgs(OperationArgs[UndoneMemories], frozen=True, kw_only=True):
+    """Take back what was remembered since a time. What it had taken the place of is in force again."""
+
+    folder: MemoryFolder = ""
+    since: Annotated[str, option("Since then.", metavar="TIME", examples=("24h", "7d", "2026-01-31"))]
+    from_untrusted: Untrusted = False
+
+
+@declares("memory.import", right=WRITE)
+class ImportMemoriesArgs(OperationArgs[ImportedMemories], frozen=True, kw_only=True):
+    """Have the agent of FOLDER remember the entries of a file: a JSON list of texts, or of what `memory list --json`
+    prints."""
+
+    folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
+    entries: Annotated[
+        str,
+        Meta(max_length=LARGEST_IMPORT),
+        argument("A JSON list.", "file", cli="A file with a JSON list.", metavar="FILE", secret=True),
+    ]

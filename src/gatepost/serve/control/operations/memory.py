@@ -1,0 +1,218 @@
+"""Memory: list, search, why, add, edit, forget, undo, import."""
+
+import msgspec
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
+from gatepost.messages.text import clean
+from gatepost.serve.control.arguments.memory import (
+    AddMemoryArgs,
+    EditMemoryArgs,
+    ExplainMemoryArgs,
+    ForgetMemoryArgs,
+    ImportedMemories,
+    ImportMemoriesArgs,
+    ListMemoriesArgs,
+    MemoryTrace,
+    SearchMemoriesArgs,
+    UndoMemoriesArgs,
+    UndoneMemories,
+)
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.serve.control.operations.ledger import parse_since
+from gatepost.store.memory import memories, recall
+from gatepost.store.memory.memories import LONGEST_ABOUT, LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
+from gatepost.store.messages import messages
+from gatepost.store.people import identities, users
+from gatepost.store.port import Db
+from gatepost.store.sessions import groups
+
+MOST_EARLIER = 20  # steps that `why` goes back
+MOST_UNDONE = 1000
+MOST_IMPORTED = 1000
+
+
+class ImportedEntry(msgspec.Struct, frozen=True):
+    """An entry of a file; what else the file says of it is not taken over."""
+
+    text: str
+    about: str = ""
+
+
+_read_import = msgspec.json.Decoder(list[str | ImportedEntry]).decode
+
+
+@read_operation
+def list_memories(db: Db, args: ListMemoriesArgs, now: int) -> list[Memory]:
+    chosen = MemoryFilter(
+        folders=_list_folders(db, args.folder),
+        since=parse_since(args.since, now) if args.since else 0,
+        untrusted=args.from_untrusted,
+        ended=args.all,
+        before=args.before or 2**62,
+        limit=args.limit,
+    )
+    return memories.list_chosen(db, chosen, now)
+
+
+def _list_folders(db: Db, folder: str) -> tuple[str, ...] | None:
+    """A group and those below it; None: all."""
+    if not folder:
+        return None
+    _check_group(db, folder)
+    return tuple(each.folder for each in groups.list_all(db) if f"{each.folder}/".startswith(f"{folder}/"))
+
+
+def _check_group(db: Db, folder: str) -> None:
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+
+
+@read_operation
+def search_memories(db: Db, args: SearchMemoriesArgs, now: int) -> list[Memory]:
+    _check_group(db, args.folder)
+    return recall.find_for_operator(db, args.folder, clean(args.query), now, args.limit)
+
+
+@read_operation
+def explain_memory(db: Db, args: ExplainMemoryArgs, now: int) -> MemoryTrace:
+    entry = _get(db, args.id)
+    source = messages.get(db, entry.message_id) if entry.message_id is not None else None
+    earlier: list[Memory] = []
+    before = entry.replaces
+    while before is not None and len(earlier) < MOST_EARLIER and (found := memories.get(db, before)) is not None:
+        earlier.append(found)
+        before = found.replaces
+    return MemoryTrace(entry=entry, message=source.text if source is not None else "", earlier=earlier)
+
+
+def _get(db: Db, memory_id: int) -> Memory:
+    entry = memories.get(db, memory_id)
+    if entry is None:
+        raise NotFound("memory", str(memory_id), "`gatepost memory list` shows them")
+    return entry
+
+
+def _get_live(db: Db, memory_id: int) -> Memory:
+    entry = _get(db, memory_id)
+    if entry.ended_at is not None:
+        raise Invalid("id", f"{memory_id} is over; `gatepost memory why {memory_id}` shows what became of it")
+    return entry
+
+
+@operation
+async def add_memory(deps: OperationDeps, args: AddMemoryArgs) -> Memory:
+    now = deps.clock.now()
+
+    def insert(db: Db) -> Memory:
+        _check_group(db, args.folder)
+        person = ""
+        if args.person:
+            person = identities.get_person(db, args.person)
+            if users.get(db, person) is None:
+                raise NotFound("person", args.person, "`gatepost user list` shows them")
+            if args.family:
+                raise Invalid("family", "an entry for one person is known to their own agent alone")
+        wide = MemoryScope.FAMILY if args.family else MemoryScope.AGENT
+        return memories.add(
+            db,
+            Memory(
+                folder=args.folder,
+                text=_check_text(args.text),
+                about=clean(args.about).strip(),
+                scope=MemoryScope.PERSON if person else wide,
+                person=person,
+                trust=MemoryTrust.OPERATOR,
+                created_at=now,
+            ),
+        )
+
+    return await deps.write(insert)
+
+
+def _check_text(text: str) -> str:
+    said = clean(text).strip()
+    if not said or len(said) > LONGEST_TEXT:
+        raise Invalid("text", f"must have 1 to {LONGEST_TEXT} characters; this one has {len(said)}")
+    return said
+
+
+@operation
+async def edit_memory(deps: OperationDeps, args: EditMemoryArgs) -> Memory:
+    now = deps.clock.now()
+
+    def change(db: Db) -> Memory:
+        old = _get_live(db, args.id)
+        new = replace(
+            old, id=0, text=_check_text(args.text), trust=MemoryTrust.OPERATOR, created_at=now, replaces=old.id
+        )
+        return memories.replace(db, old, new, deps.caller)
+
+    return await deps.write(change)
+
+
+@operation
+async def forget_memory(deps: OperationDeps, args: ForgetMemoryArgs) -> Memory:
+    now = deps.clock.now()
+
+    def drop(db: Db) -> Memory:
+        entry = _get_live(db, args.id)
+        memories.end(db, [entry.id], deps.caller, now)
+        return _get(db, args.id)
+
+    return await deps.write(drop)
+
+
+@operation
+async def undo_memories(deps: OperationDeps, args: UndoMemoriesArgs) -> UndoneMemories:
+    now = deps.clock.now()
+
+    def undo(db: Db) -> UndoneMemories:
+        chosen = memories.list_chosen(
+            db,
+            MemoryFilter(
+                folders=_list_folders(db, args.folder),
+                since=parse_since(args.since, now),
+                untrusted=args.from_untrusted,
+                limit=MOST_UNDONE,
+            ),
+            now,
+        )
+        ended, restored = memories.undo(db, chosen, deps.caller, now)
+        return UndoneMemories(
+            ended=[each for each in chosen if each.id in set(ended)], restored=[_get(db, each) for each in restored]
+        )
+
+    return await deps.write(undo)
+
+
+@operation
+async def import_memories(deps: OperationDeps, args: ImportMemoriesArgs) -> ImportedMemories:
+    now, new = deps.clock.now(), _read_entries(args.entries)
+
+    def insert(db: Db) -> ImportedMemories:
+        _check_group(db, args.folder)
+        known = {each.text for each in memories.list_chosen(db, MemoryFilter(folders=(args.folder,), limit=2**31), now)}
+        added = 0
+        for each in new:
+            text = _check_text(each.text)
+            if text not in known:
+                known.add(text)
+                scope, trust = MemoryScope.AGENT, MemoryTrust.OPERATOR
+                about = clean(each.about).strip()[:LONGEST_ABOUT]
+                entry = Memory(folder=args.folder, text=text, about=about, scope=scope, trust=trust, created_at=now)
+                memories.add(db, entry)
+                added += 1
+        return ImportedMemories(added)
+
+    return await deps.write(insert)
+
+
+def _read_entries(text: str) -> list[ImportedEntry]:
+    try:
+        found = _read_import(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid("entries", f"is no JSON list of texts or of entries with a text: {error}") from None
+    if len(found) > MOST_IMPORTED:
+        raise Invalid("entries", f"has {len(found)} entries; at most {MOST_IMPORTED} are taken at once")
+    return [ImportedEntry(each) if isinstance(each, str) else each for each in found]

@@ -1,0 +1,294 @@
+"""Memories: what an agent keeps beyond its conversations, each with its source and with the people who may be told.
+
+An entry is never changed: another one takes its place, so that each step can be looked up and taken back. What has
+ended is found by nobody but the operator.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from gatepost.core.errors import Invalid
+from gatepost.core.record_fields import ShownAs, option, shown
+from gatepost.store.engine.full_text import list_words, separate_characters
+from gatepost.store.engine.table import Table
+from gatepost.store.people import identities
+from gatepost.store.port import Db
+from gatepost.store.rooms import rooms
+
+LONGEST_TEXT, LONGEST_ABOUT = 2000, 100  # characters
+MOST_LIVE = 10_000  # entries of one group that are in force
+MOST_ENDED = 10_000  # and that have ended; the oldest of these go
+DROPPED_AT_ONCE = 200
+MOST_WORDS = 200  # of one entry that it is found by
+STEM = 6  # letters: what a word ends with hardly matters in most languages
+
+
+class MemoryScope(StrEnum):
+    """Who may be told of an entry."""
+
+    PERSON = "person"  # one person, where nobody else reads
+    ROOM = "room"  # one room
+    AGENT = "agent"  # everybody who talks with the agent
+    FAMILY = "family"  # the same, and with the agents below it
+
+
+class MemoryTrust(StrEnum):
+    """Where an entry comes from."""
+
+    OPERATOR = "operator"
+    MEMBER = "member"  # said by somebody who belongs to the group
+    STRANGER = "stranger"  # said by anybody else
+    READ = "read"  # read on a page, in a file, or in the result of a tool
+    CONCLUDED = "concluded"  # the agent's own conclusion
+
+
+UNTRUSTED = (MemoryTrust.STRANGER, MemoryTrust.READ)
+
+
+class MemoryFields(Struct, frozen=True, kw_only=True):
+    """The columns of an entry that whoever adds one sets as they are."""
+
+    text: Annotated[
+        str,
+        Meta(max_length=LONGEST_TEXT),
+        shown("Remembered", ShownAs.LONG, head="text"),
+        option("What is to be remembered, as one sentence."),
+    ]
+    about: Annotated[
+        str, Meta(max_length=LONGEST_ABOUT), shown("About"), option("The person or thing it is about.")
+    ] = ""
+    until: Annotated[int | None, shown("Until", ShownAs.MOMENT, empty="")] = None
+
+
+class Memory(MemoryFields, frozen=True, kw_only=True):
+    id: Annotated[int, shown("Id", ShownAs.ID)] = 0  # 0: not written yet
+    folder: Annotated[str, shown("Agent", head="group")]
+    scope: Annotated[MemoryScope, shown("Known to", head="scope")]
+    person: Annotated[str, shown("Person", ShownAs.CODE, details=True)] = ""
+    instance: str = ""
+    address: Annotated[str, shown("Room", ShownAs.CODE, details=True)] = ""
+    message_id: Annotated[int | None, shown("Message", ShownAs.ID, details=True, empty="")] = None
+    speaker: Annotated[str, shown("Said by", ShownAs.CODE, head="by")] = ""
+    trust: Annotated[MemoryTrust, shown("Source", head="source")]
+    turn_id: str = ""
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT)]
+    ended_at: Annotated[int | None, shown("Ended", ShownAs.MOMENT, details=True, empty="")] = None
+    ended_by: Annotated[str, shown("Ended by", details=True)] = ""
+    replaces: Annotated[int | None, shown("In the place of", ShownAs.ID, details=True, empty="")] = None
+
+
+MEMORIES = Table("memories", Memory)
+_WORDS = ("folder", "word", "reader", "memory_id")
+
+
+class _MemoryWord(Struct, frozen=True):
+    folder: str
+    word: str
+    reader: str
+    memory_id: int
+
+
+MEMORY_WORDS = Table("memory_words", _MemoryWord)
+
+
+class Audience(Struct, frozen=True):
+    """The people of a turn, as far as memories may be told to all of them. `names`: the identities of the one person
+    who reads there alone; empty if others may read as well, or nobody knows who does."""
+
+    folder: str
+    above: tuple[str, ...] = ()  # the groups above it
+    instance: str = ""
+    address: str = ""
+    names: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return (self.folder, *self.above)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Return which entries of its own group the index is asked for."""
+        room = (make_reader(MemoryScope.ROOM, "", self.instance, self.address),) if self.address else ()
+        people = (make_reader(MemoryScope.PERSON, each, "", "") for each in self.names)
+        return (MemoryScope.AGENT, MemoryScope.FAMILY, *room, *people)
+
+
+def make_reader(scope: MemoryScope, person: str, instance: str, address: str) -> str:
+    """Return one word of the index for everybody who may be told."""
+    named = {MemoryScope.PERSON: f" {person}", MemoryScope.ROOM: f" {instance} {address}"}
+    return f"{scope}{named.get(scope, '')}"
+
+
+def find_audience(db: Db, folder: str, instance: str, address: str) -> Audience:
+    """Return who is told what an agent says in a room."""
+    room = rooms.get(db, instance, address) if address else None
+    names: tuple[str, ...] = ()
+    if room is not None and room.direct:
+        found = db.rows("SELECT user_id FROM direct_rooms WHERE instance = ? AND address = ?", (instance, address))
+        people = {identities.get_person(db, str(row[0])) for row in found}
+        if len(people) == 1:
+            names = identities.list_names(db, people.pop())
+    return Audience(folder, list_above(folder), instance, address, names)
+
+
+def list_above(folder: str) -> tuple[str, ...]:
+    parts = folder.split("/")
+    return tuple("/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+
+
+def get_condition(audience: Audience, now: int) -> tuple[str, tuple[object, ...]]:
+    """Return the condition on a row `m` that everybody in the audience may be told of it, and the parameters."""
+    own = ["m.scope IN ('agent', 'family')"]
+    given: list[object] = []
+    if audience.address:
+        own.append("m.scope = 'room' AND m.instance = ? AND m.address = ?")
+        given += [audience.instance, audience.address]
+    if audience.names:
+        own.append(f"m.scope = 'person' AND m.person IN ({_marks(audience.names)})")
+        given += audience.names
+    parts = [f"m.folder = ? AND ({' OR '.join(own)})"]
+    if audience.above:
+        parts.append(f"m.folder IN ({_marks(audience.above)}) AND m.scope = 'family'")
+    sql = f"m.ended_at IS NULL AND (m.until IS NULL OR m.until > ?) AND ({' OR '.join(parts)})"
+    return sql, (now, audience.folder, *given, *audience.above)
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def is_full(db: Db, folder: str) -> bool:
+    """Return True if a group remembers as much as it may."""
+    count = db.row("SELECT COUNT(*) FROM memories WHERE folder = ? AND ended_at IS NULL", (folder,))
+    return count is not None and int(count[0]) >= MOST_LIVE
+
+
+def add(db: Db, new: Memory) -> Memory:
+    """Insert an entry and index its words."""
+    if is_full(db, new.folder):
+        raise Invalid("text", f"{new.folder} remembers {MOST_LIVE} things already; something must be forgotten first")
+    values = asdict(new)
+    del values["id"]
+    made = MEMORIES.put(db, **values)
+    _index(db, made)
+    return made
+
+
+def _index(db: Db, entry: Memory) -> None:
+    words = list_stems(f"{entry.about} {entry.text}")[:MOST_WORDS]
+    reader = make_reader(entry.scope, entry.person, entry.instance, entry.address)
+    rows = [(entry.folder, word, reader, entry.id) for word in words]
+    if rows:
+        MEMORY_WORDS.add_rows(db, "", _WORDS, rows)
+
+
+def list_stems(text: str) -> list[str]:
+    """Return the beginnings of the words of a text, each once, in their order."""
+    words = list_words(separate_characters(text))
+    return list(dict.fromkeys((word[:-1] if len(word) > 3 and word.endswith("s") else word)[:STEM] for word in words))
+
+
+def get(db: Db, memory_id: int) -> Memory | None:
+    return MEMORIES.get(db, "WHERE id = ?", memory_id)
+
+
+def get_visible(db: Db, audience: Audience, memory_id: int, now: int) -> Memory | None:
+    """Return an entry that this audience may be told of."""
+    sql, given = get_condition(audience, now)
+    row = db.row(f"SELECT {MEMORIES.columns_of('m')} FROM memories m WHERE m.id = ? AND {sql}", (memory_id, *given))
+    return MEMORIES.parse(row) if row is not None else None
+
+
+def replace(db: Db, old: Memory, new: Memory, by: str) -> Memory:
+    """Put an entry in the place of another one."""
+    made = add(db, new)
+    end(db, [old.id], by, made.created_at)
+    return made
+
+
+def end(db: Db, ids: Iterable[int], by: str, now: int) -> list[int]:
+    """End entries that are in force; return those. They can be looked up, and taken back by `undo`, until there are
+    too many."""
+    ended: list[int] = []
+    folders = set[str]()
+    for memory_id in ids:
+        row = db.row(
+            "UPDATE memories SET ended_at = ?, ended_by = ? WHERE id = ? AND ended_at IS NULL RETURNING folder",
+            (now, by, memory_id),
+        )
+        if row is not None:
+            ended.append(memory_id)
+            folders.add(str(row[0]))
+            db.run("DELETE FROM memory_words WHERE memory_id = ?", (memory_id,))
+    for folder in sorted(folders):
+        _drop_oldest(db, folder)
+    return ended
+
+
+def _drop_oldest(db: Db, folder: str) -> None:
+    """An agent that remembers and forgets for ever fills no disk."""
+    db.run(
+        "DELETE FROM memories WHERE id IN (SELECT id FROM memories WHERE folder = ? AND ended_at IS NOT NULL"
+        " ORDER BY ended_at DESC, id DESC LIMIT ? OFFSET ?)",
+        (folder, DROPPED_AT_ONCE, MOST_ENDED),
+    )
+
+
+def list_newest(db: Db, audience: Audience, now: int, limit: int) -> list[Memory]:
+    """Return what this audience may be told of, the newest first."""
+    sql, given = get_condition(audience, now)
+    rows = db.rows(
+        f"SELECT {MEMORIES.columns_of('m')} FROM memories m WHERE {sql} ORDER BY m.id DESC LIMIT ?", (*given, limit)
+    )
+    return [MEMORIES.parse(row) for row in rows]
+
+
+class MemoryFilter(Struct, frozen=True, kw_only=True):
+    """A choice of entries, for the operator."""
+
+    folders: tuple[str, ...] | None = None  # None: all
+    since: int = 0  # made at that time or later
+    untrusted: bool = False  # only what strangers said or what was read
+    ended: bool = False  # those that are over, too
+    before: int = 2**62  # ids below that
+    limit: int = 200
+
+
+def list_chosen(db: Db, chosen: MemoryFilter, now: int) -> list[Memory]:
+    """The newest first."""
+    conditions, given = ["created_at >= ?", "id < ?"], [chosen.since, chosen.before]
+    params: list[object] = [*given]
+    if chosen.folders is not None:
+        conditions.append(f"folder IN ({_marks(chosen.folders) or 'NULL'})")
+        params += chosen.folders
+    if chosen.untrusted:
+        conditions.append(f"trust IN ({_marks(UNTRUSTED)})")
+        params += [each.value for each in UNTRUSTED]
+    if not chosen.ended:
+        conditions.append("ended_at IS NULL AND (until IS NULL OR until > ?)")
+        params.append(now)
+    where = " AND ".join(conditions)
+    return MEMORIES.list(db, f"WHERE {where} ORDER BY id DESC LIMIT ?", *params, chosen.limit)
+
+
+def undo(db: Db, chosen: Sequence[Memory], by: str, now: int) -> tuple[list[int], list[int]]:
+    """Take entries back: what they took the place of is in force again. Return (ended, restored)."""
+    ended = end(db, [each.id for each in chosen], by, now)
+    gone = {each.id for each in chosen}
+    restored = []
+    for each in chosen:
+        if each.id not in ended or each.replaces is None or each.replaces in gone:
+            continue
+        row = db.row(
+            f"UPDATE memories SET ended_at = NULL, ended_by = '' WHERE id = ? AND ended_at IS NOT NULL"
+            f" RETURNING {MEMORIES.columns}",
+            (each.replaces,),
+        )
+        if row is not None:
+            _index(db, MEMORIES.parse(row))
+            restored.append(each.replaces)
+    return ended, restored

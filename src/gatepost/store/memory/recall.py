@@ -1,0 +1,148 @@
+"""Recall: the memories that matter to some words, among those that everybody present may be told of.
+
+Both engines use the same index, a table of words, so they find the same. Rare words count for more than common ones.
+"""
+
+import math
+from collections.abc import Sized
+from typing import NamedTuple
+
+from gatepost.core.records import replace
+from gatepost.messages.inbound import MessageKind
+from gatepost.store.engine.table import render_marks
+from gatepost.store.memory.memories import (
+    MEMORIES,
+    Audience,
+    Memory,
+    find_audience,
+    get_condition,
+    list_newest,
+    list_stems,
+)
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.port import Db
+
+LOOKED_AT = 4000  # characters of what is asked
+MOST_LOOKED_UP, MOST_USED = 40, 8  # words: those that are counted, and the rarest of them, by which entries are found
+COMMON = 500  # entries with the same word tell little about each
+LEAST_SCORE = 1.5  # below that, what matches is chance
+MOST_OVER = 20  # entries whose time is over, and that the index still has
+MOST_TOLD, LONGEST_TOLD = 6, 1200  # entries that come with a message, and their characters
+
+
+def find(db: Db, audience: Audience, words: str, now: int, limit: int, *, least: float = 0.0) -> list[Memory]:
+    """Return the best entries for these words, of equal ones the newest. `least`: the least score."""
+    own, above = audience.readers, audience.above
+    postings = [_Postings("folder = ? AND reader IN ({1})", (audience.folder, *own), len(own))]
+    if above:
+        postings.append(_Postings("folder IN ({1}) AND reader = 'family'", above, len(above)))
+    weights = _weigh(db, audience.folders, words)
+    return _find(db, weights, postings, get_condition(audience, now), limit, least)
+
+
+def find_for_operator(db: Db, folder: str, words: str, now: int, limit: int) -> list[Memory]:
+    """The same of all entries of a group, whoever may be told of them."""
+    condition = "m.ended_at IS NULL AND (m.until IS NULL OR m.until > ?)"
+    return _find(
+        db, _weigh(db, (folder,), words), [_Postings("folder = ?", (folder,))], (condition, (now,)), limit, 0.0
+    )
+
+
+class _Postings(NamedTuple):
+    """A part of the index: its condition, with a list of so many marks in it, and the parameters."""
+
+    condition: str
+    params: tuple[object, ...]
+    marks: int = 0
+
+
+def _find(
+    db: Db,
+    weights: dict[str, float],
+    postings: list[_Postings],
+    visible: tuple[str, tuple[object, ...]],
+    limit: int,
+    least: float,
+) -> list[Memory]:
+    """The index says which are best, and then each entry who may be told of it."""
+    if not weights:
+        return []
+    words, scored = _marks(weights), " ".join(["WHEN ? THEN CAST(? AS REAL)"] * len(weights))
+    parts = " UNION ALL ".join(
+        f"SELECT memory_id, word FROM memory_words WHERE {each.condition.format('', _marks(range(each.marks)))}"
+        f" AND word IN ({words})"
+        for each in postings
+    )
+    rows = db.rows(
+        f"SELECT memory_id, SUM(CASE word {scored} END) FROM ({parts}) AS found"
+        " GROUP BY memory_id ORDER BY 2 DESC, 1 DESC LIMIT ?",
+        (
+            *(value for pair in weights.items() for value in pair),
+            *(value for each in postings for value in (*each.params, *weights)),
+            limit + MOST_OVER,
+        ),
+    )
+    best = [int(memory_id) for memory_id, score in rows if score >= least]
+    if not best:
+        return []
+    condition, given = visible
+    found = db.rows(
+        f"SELECT {MEMORIES.columns_of('m')} FROM memories m WHERE m.id IN ({_marks(best)}) AND {condition}",
+        (*best, *given),
+    )
+    by_id = {each.id: each for each in map(MEMORIES.parse, found)}
+    return [by_id[memory_id] for memory_id in best if memory_id in by_id][:limit]
+
+
+def _marks(values: Sized) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _weigh(db: Db, folders: tuple[str, ...], text: str) -> dict[str, float]:
+    """Return the rarest words of a text that any entry of these groups has, each with its weight."""
+    words = list_stems(text[:LOOKED_AT])[:MOST_LOOKED_UP]
+    if not words:
+        return {}
+    row = db.row(f"SELECT COUNT(*) FROM memories WHERE folder IN ({_marks(folders)}) AND ended_at IS NULL", folders)
+    total = int(row[0]) if row is not None else 0
+    few = (
+        f"SELECT 1 FROM memory_words w WHERE w.folder IN ({_marks(folders)}) AND w.word = CAST(v.column1 AS TEXT)"
+        f" LIMIT {COMMON + 1}"
+    )
+    found = db.rows(
+        f"SELECT v.column1, (SELECT COUNT(*) FROM ({few}) AS few) FROM (VALUES {render_marks(len(words), 1)}) AS v",
+        (*folders, *words),
+    )
+    rarest = sorted((int(number), str(word)) for word, number in found if number)[:MOST_USED]
+    return {word: math.log(1 + total / number) for number, word in rarest if number <= COMMON or len(rarest) == 1}
+
+
+def list_relevant(db: Db, audience: Audience, words: str, now: int, most: int, room: int) -> list[Memory]:
+    """Return what a turn about these words is told at once: what matches, then the newest, in so many characters."""
+    chosen = find(db, audience, words, now, most, least=LEAST_SCORE)
+    known = {each.id for each in chosen}
+    chosen += [each for each in list_newest(db, audience, now, most) if each.id not in known]
+    kept = []
+    for each in chosen[:most]:
+        room -= len(each.text) + len(each.about)
+        if room >= 0:
+            kept.append(each)
+    return kept
+
+
+def list_for_messages(
+    db: Db, folder: str, pairs: list[tuple[InboxEntry, Message]], told: frozenset[int], now: int
+) -> dict[int, list[Memory]]:
+    """Return what the turns of these messages are told, by the row; nothing twice, and nothing of `told`. What is for
+    one person alone is told only where they themselves have written."""
+    found: dict[int, list[Memory]] = {}
+    seen = set(told)
+    for entry, message in pairs:
+        audience = find_audience(db, folder, message.instance, message.address)
+        if message.kind == MessageKind.CHAT and message.sender not in audience.names:
+            audience = replace(audience, names=())
+        relevant = list_relevant(db, audience, message.text, now, MOST_TOLD, LONGEST_TOLD)
+        found[entry.id] = [each for each in relevant if each.id not in seen]
+        seen.update(each.id for each in found[entry.id])
+    return found

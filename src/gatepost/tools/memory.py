@@ -1,0 +1,214 @@
+"""Memory: what an agent keeps beyond its conversations. A turn is told, and finds, only what everybody who reads its
+answer may know: what somebody said in private never comes up in a room with others."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.records import replace
+from gatepost.messages.text import clean
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import (
+    LONGEST_ABOUT,
+    LONGEST_TEXT,
+    Audience,
+    Memory,
+    MemoryScope,
+    MemoryTrust,
+)
+from gatepost.store.memory.recall import find
+from gatepost.store.messages import inbox, messages
+from gatepost.store.port import Db
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
+from gatepost.tools.kit.lookup_helpers import parse_time
+
+MOST_FOUND = 20
+TRUSTED = frozenset(("owner", "admin", "member"))
+WIDE = (MemoryScope.AGENT, MemoryScope.FAMILY)
+
+Source = Literal["said", "read", "concluded"]
+
+
+class RememberedEntry(Struct, frozen=True):
+    id: int
+    known_to: str
+
+
+class RecalledEntry(Struct, frozen=True, kw_only=True):
+    """`source`: said by a member or a stranger, read somewhere, concluded, or written by the operator."""
+
+    id: int
+    text: str
+    about: str
+    source: MemoryTrust
+    by: str
+    since: str
+
+
+class RecalledEntries(Struct, frozen=True):
+    memories: list[RecalledEntry]
+
+
+class ForgottenEntry(Struct, frozen=True):
+    ok: bool
+
+
+async def explain_hold(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What was said to few is told to many only if a person agrees."""
+    known_to = arguments.get("known_to")
+    if known_to not in WIDE:
+        return ""
+    more = " and with the agents below it" if known_to == MemoryScope.FAMILY else ""
+    return f"everybody who talks with this agent{more} could then be told of it"
+
+
+@tool(tier=Tier.WORKER, group="memory", effects=(), holds_if=explain_hold)
+async def remember(
+    call: ToolCall,
+    text: Annotated[Body, Meta(description="One fact, as a sentence that stands alone.")],
+    about: Annotated[str, Meta(description="Person or thing.")] = "",
+    source: Annotated[Source, Meta(description="said by a person, read somewhere, or your own conclusion")] = "said",
+    replaces: Annotated[int | None, Meta(description="Id of an entry that this corrects.")] = None,
+    until: Annotated[str | None, Meta(description="RFC 3339; left out: for good")] = None,
+    known_to: Annotated[
+        MemoryScope | None,
+        Meta(description="Left out: only where it was said. agent and family: for everybody, if a person agrees."),
+    ] = None,
+) -> RememberedEntry:
+    """Keep a fact that will matter in later conversations: a preference, a name, a date, a decision.
+
+    Not for work in hand (set_work), nor for what the files say. Correct an entry with `replaces`.
+    """
+    said, topic = clean(text).strip(), clean(about).strip()
+    if not said or len(said) > LONGEST_TEXT:
+        raise Invalid("text", f"must have 1 to {LONGEST_TEXT} characters; this one has {len(said)}")
+    if len(topic) > LONGEST_ABOUT:
+        raise Invalid("about", f"has {len(topic)} characters; at most {LONGEST_ABOUT} are possible")
+    ends = parse_time(until, "until") if until else None
+
+    def insert(db: Db) -> Memory:
+        audience = _find_audience(db, call)
+        new = _make_entry(db, call, audience, said, topic, source, known_to, ends)
+        if replaces is None:
+            return memories.add(db, new)
+        old = _get_changeable(db, call, audience, replaces)
+        kept = {"scope": old.scope, "person": old.person, "instance": old.instance, "address": old.address}
+        return memories.replace(
+            db, old, replace(new, replaces=old.id, **(kept if known_to is None else {})), _name(call)
+        )
+
+    made = await call.write(insert)
+    return RememberedEntry(made.id, made.scope)
+
+
+@tool(tier=Tier.WORKER, group="memory", read_only=True, idempotent=True)
+async def recall(
+    call: ToolCall,
+    query: Annotated[Body, Meta(description="Words that the fact may have; empty: the newest.")] = "",
+    limit: Annotated[int, Meta(description="1–20")] = 8,
+) -> RecalledEntries:
+    """Look up what you remember, before you ask people for what they told you once. For messages use find_messages."""
+    most = min(max(limit, 1), MOST_FOUND)
+
+    def read(db: Db) -> list[Memory]:
+        audience = _find_audience(db, call)
+        if clean(query).strip():
+            return find(db, audience, clean(query), call.now, most)
+        return memories.list_newest(db, audience, call.now, most)
+
+    return RecalledEntries([_render(each) for each in await call.read(read)])
+
+
+@tool(tier=Tier.WORKER, group="memory", effects=(), destructive=True, idempotent=True)
+async def forget(call: ToolCall, id: Annotated[int, Meta(description="As recall shows it.")]) -> ForgottenEntry:
+    """Drop a fact that is wrong or that somebody wants forgotten. To correct one use remember with `replaces`."""
+
+    def drop(db: Db) -> None:
+        entry = _get_changeable(db, call, _find_audience(db, call), id)
+        memories.end(db, [entry.id], _name(call), call.now)
+
+    await call.write(drop)
+    return ForgottenEntry(ok=True)
+
+
+def _find_audience(db: Db, call: ToolCall) -> Audience:
+    turn = call.turn
+    if turn is None:
+        return Audience(call.caller.folder, memories.list_above(call.caller.folder))
+    return memories.find_audience(db, call.caller.folder, turn.instance, turn.address)
+
+
+def _get_changeable(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
+    entry = memories.get_visible(db, audience, memory_id, call.now)
+    if entry is None:
+        raise NotFound("memory", str(memory_id), "recall shows the entries of this room")
+    if entry.folder != call.caller.folder:
+        raise Refused(call.caller.folder, call.tool, str(memory_id), f"it belongs to {entry.folder}")
+    if entry.trust == MemoryTrust.OPERATOR:
+        raise Refused(call.caller.folder, call.tool, str(memory_id), "the operator wrote it")
+    return entry
+
+
+def _make_entry(
+    db: Db,
+    call: ToolCall,
+    audience: Audience,
+    text: str,
+    about: str,
+    source: Source,
+    known_to: MemoryScope | None,
+    until: int | None,
+) -> Memory:
+    turn = call.turn
+    last = inbox.find_last_of_people(db, turn.id) if turn is not None else None
+    spoken = messages.get(db, last[0]) if last is not None else None
+    scope = known_to or (MemoryScope.PERSON if audience.names else MemoryScope.ROOM)
+    person = audience.names[0] if audience.names else ""
+    if scope is MemoryScope.PERSON and not person:
+        raise Invalid("known_to", "others read here as well; leave it out, so that the entry stays in this room")
+    if scope is MemoryScope.ROOM and not audience.address:
+        raise Invalid("known_to", "this call is made in no room; say agent or family, and a person is asked")
+    return Memory(
+        folder=call.caller.folder,
+        text=text,
+        about=about,
+        until=until,
+        scope=scope,
+        person=person if scope is MemoryScope.PERSON else "",
+        instance=audience.instance if scope is MemoryScope.ROOM else "",
+        address=audience.address if scope is MemoryScope.ROOM else "",
+        message_id=spoken.id if spoken is not None else None,
+        speaker=spoken.sender if spoken is not None else "",
+        trust=_judge(source, turn.rights if turn is not None and spoken is not None else ""),
+        turn_id=turn.id if turn is not None else "",
+        created_at=call.now,
+    )
+
+
+def _judge(source: Source, rights: str) -> MemoryTrust:
+    """What nobody said is a conclusion at best. `rights`: of the turn's people, '' if there are none."""
+    if source == "read":
+        return MemoryTrust.READ
+    if source == "concluded" or not rights:
+        return MemoryTrust.CONCLUDED
+    return MemoryTrust.MEMBER if rights in TRUSTED else MemoryTrust.STRANGER
+
+
+def _name(call: ToolCall) -> str:
+    return f"agent:{call.caller.folder}"
+
+
+def _render(entry: Memory) -> RecalledEntry:
+    return RecalledEntry(
+        id=entry.id,
+        text=entry.text,
+        about=entry.about,
+        source=entry.trust,
+        by=entry.speaker,
+        since=iso(entry.created_at) or "",
+    )

@@ -1,0 +1,203 @@
+"""Memories: who is told of which, what replaces what, and what is taken back."""
+
+from itertools import product
+
+import pytest
+
+from gatepost.core.errors import Invalid
+from gatepost.store.memory import memories, recall
+from gatepost.store.memory.memories import Audience, Memory, MemoryFilter, MemoryScope, MemoryTrust, find_audience
+from gatepost.store.people import identities
+from gatepost.store.port import Db, Store
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
+
+NOW = 1_800_000_000_000_000
+DIRECT = {"ann": "fake:dm/ann", "ann's other": "other:dm/ann2", "bob": "fake:dm/bob", "shared": "fake:dm/both"}
+PEOPLE = {"ann": "fake:user/ann", "ann's other": "other:user/ann2", "bob": "fake:user/bob"}
+ROOMS = {"family": "fake:room/family", "office": "fake:room/office"}
+AGENTS = ("acme", "acme/eng", "beta")
+
+
+def fill(db: Db) -> None:
+    for folder in AGENTS:
+        groups.add(db, folder, folder, "scripted", NOW)
+    for address in DIRECT.values():
+        rooms.add(db, address.partition(":")[0], address, address, True, RoomPolicy.STRICT, NOW)
+    for address in ROOMS.values():
+        rooms.add(db, "fake", address, address, False, RoomPolicy.PUBLIC, NOW)
+    for name, person in PEOPLE.items():
+        direct_rooms.add(db, person, person.partition(":")[0], DIRECT[name], NOW)
+    for name in ("ann", "bob"):  # a direct room in which two people were seen
+        direct_rooms.add(db, f"{PEOPLE[name]}-phone", "fake", DIRECT["shared"], NOW)
+    identities.add(db, PEOPLE["ann's other"], PEOPLE["ann"], "test", NOW)
+
+
+def audience_of(db: Db, folder: str, place: str) -> Audience:
+    address = {**DIRECT, **ROOMS}.get(place, "")
+    return find_audience(db, folder, address.partition(":")[0], address)
+
+
+def entry(folder: str = "acme", text: str = "Ann likes figs", **more: object) -> Memory:
+    given = {"scope": MemoryScope.AGENT, "trust": MemoryTrust.MEMBER, "created_at": NOW, **more}
+    return Memory(folder=folder, text=text, **given)  # type: ignore[arg-type]
+
+
+# (agent, told where, scope) and the places, (agent, where), in which it may come up.
+PLACES = [*product(AGENTS, [*DIRECT, *ROOMS, "no room"])]
+KNOWN = {
+    ("acme", "ann", MemoryScope.PERSON): {("acme", "ann"), ("acme", "ann's other")},
+    ("acme", "ann's other", MemoryScope.PERSON): {("acme", "ann"), ("acme", "ann's other")},
+    ("acme", "bob", MemoryScope.PERSON): {("acme", "bob")},
+    ("acme/eng", "bob", MemoryScope.PERSON): {("acme/eng", "bob")},
+    ("acme", "family", MemoryScope.ROOM): {("acme", "family")},
+    ("beta", "family", MemoryScope.ROOM): {("beta", "family")},
+    ("acme", "shared", MemoryScope.ROOM): {("acme", "shared")},
+    ("acme", "office", MemoryScope.AGENT): {each for each in PLACES if each[0] == "acme"},
+    ("acme/eng", "office", MemoryScope.AGENT): {each for each in PLACES if each[0] == "acme/eng"},
+    ("acme", "office", MemoryScope.FAMILY): {each for each in PLACES if each[0] != "beta"},
+    ("acme/eng", "ann", MemoryScope.FAMILY): {each for each in PLACES if each[0] == "acme/eng"},
+    ("beta", "ann", MemoryScope.FAMILY): {each for each in PLACES if each[0] == "beta"},
+}
+
+
+async def test_nothing_comes_up_where_somebody_else_reads(store: Store) -> None:
+    """Each way to remember, asked for in each place: by its words, by its id, and with a message."""
+    cases = list(product(KNOWN.items(), PLACES))
+    assert len(cases) >= 200
+
+    def check(db: Db) -> list[str]:
+        fill(db)
+        wrong = []
+        for (folder, told, scope), known in KNOWN.items():
+            at = audience_of(db, folder, told)
+            person = at.names[0] if scope is MemoryScope.PERSON else ""
+            where = (at.instance, at.address) if scope is MemoryScope.ROOM else ("", "")
+            made = memories.add(db, entry(folder, scope=scope, person=person, instance=where[0], address=where[1]))
+            for asker, place in PLACES:
+                asked = audience_of(db, asker, place)
+                found = [
+                    made.id in [each.id for each in recall.find(db, asked, "figs", NOW, 99)],
+                    memories.get_visible(db, asked, made.id, NOW) is not None,
+                    made.id in [each.id for each in recall.list_relevant(db, asked, "figs?", NOW, 99, 9999)],
+                ]
+                if found != [(asker, place) in known] * 3:
+                    wrong.append(f"{folder} told by {told} for {scope}, asked of {asker} by {place}: {found}")
+            memories.end(db, [made.id], "test", NOW)
+        return wrong
+
+    assert await store.write(check) == []
+
+
+async def test_a_direct_room_of_two_people_is_nobodys_alone(store: Store) -> None:
+    def look(db: Db) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        fill(db)
+        return audience_of(db, "acme", "shared").names, audience_of(db, "acme", "bob").names
+
+    assert await store.write(look) == ((), ("fake:user/bob",))
+
+
+async def test_what_is_corrected_is_told_in_its_new_form_and_the_old_one_can_be_had_again(store: Store) -> None:
+    def run(db: Db) -> list[list[str]]:
+        fill(db)
+        at = audience_of(db, "acme", "family")
+        old = memories.add(db, entry(text="The wifi key is blue"))
+        new = memories.replace(db, old, entry(text="The wifi key is green", replaces=old.id), "test")
+        steps = [[each.text for each in recall.find(db, at, "wifi", NOW, 9)]]
+        ended, restored = memories.undo(db, [new], "owner", NOW + 1)
+        assert (ended, restored) == ([new.id], [old.id])
+        steps.append([each.text for each in recall.find(db, at, "wifi", NOW + 1, 9)])
+        return steps
+
+    assert await store.write(run) == [["The wifi key is green"], ["The wifi key is blue"]]
+
+
+async def test_a_poisoned_week_is_taken_back_and_nothing_else(store: Store) -> None:
+    def run(db: Db) -> list[str]:
+        fill(db)
+        good = memories.add(db, entry(text="The bank is in Main Street"))
+        memories.add(db, entry(text="Mail bills to eve", trust=MemoryTrust.STRANGER, created_at=NOW - 1))
+        memories.add(db, entry(text="The bank is eve's", trust=MemoryTrust.READ, replaces=good.id, created_at=NOW + 1))
+        memories.end(db, [good.id], "agent:acme", NOW + 1)
+        memories.add(db, entry(text="Ann is away", created_at=NOW + 2))
+        chosen = memories.list_chosen(db, MemoryFilter(since=NOW, untrusted=True), NOW + 3)
+        memories.undo(db, chosen, "owner", NOW + 3)
+        return sorted(each.text for each in memories.list_chosen(db, MemoryFilter(), NOW + 3))
+
+    assert await store.write(run) == ["Ann is away", "Mail bills to eve", "The bank is in Main Street"]
+
+
+async def test_what_has_its_time_is_not_told_after_it(store: Store) -> None:
+    def run(db: Db) -> list[int]:
+        fill(db)
+        at = audience_of(db, "acme", "family")
+        memories.add(db, entry(text="The key is under the mat", until=NOW + 10))
+        return [len(recall.find(db, at, "mat", moment, 9)) for moment in (NOW, NOW + 10)]
+
+    assert await store.write(run) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("kept", "asked"),
+    [
+        ("Ann's birthday is in May", "when are the birthdays?"),
+        ("Der Schlüssel liegt bei Oma", "SCHLUSSEL"),
+        ("会议在星期五", "星期五"),
+    ],
+)
+async def test_an_entry_is_found_by_other_forms_of_its_words(kept: str, asked: str, store: Store) -> None:
+    def run(db: Db) -> list[str]:
+        fill(db)
+        memories.add(db, entry(text="Something else altogether"))
+        memories.add(db, entry(text=kept))
+        return [each.text for each in recall.find(db, audience_of(db, "acme", "bob"), asked, NOW, 1)]
+
+    assert await store.write(run) == [kept]
+
+
+async def test_rare_words_count_for_more_than_common_ones(store: Store) -> None:
+    def run(db: Db) -> list[str]:
+        fill(db)
+        for number in range(30):
+            memories.add(db, entry(text=f"The office has room {number}"))
+        memories.add(db, entry(text="The dentist is Dr. Kaya"))
+        memories.add(db, entry(text="The office has a door"))
+        found = recall.find(db, audience_of(db, "acme", "bob"), "the office of the dentist", NOW, 2)
+        return [each.text for each in found]
+
+    assert (await store.write(run))[0] == "The dentist is Dr. Kaya"
+
+
+async def test_an_agent_that_remembers_and_forgets_for_ever_fills_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MOST_ENDED", 5)
+    monkeypatch.setattr(memories, "MOST_LIVE", 3)
+
+    def run(db: Db) -> tuple[int, int]:
+        fill(db)
+        for number in range(20):
+            made = memories.add(db, entry(text=f"number {number}"))
+            memories.end(db, [made.id], "agent:acme", NOW + number)
+        for number in range(3):
+            memories.add(db, entry(text=f"kept {number}"))
+        with pytest.raises(Invalid, match="must be forgotten first"):
+            memories.add(db, entry(text="one too many"))
+        rows, words = db.row("SELECT COUNT(*) FROM memories"), db.row("SELECT COUNT(*) FROM memory_words")
+        assert rows is not None and words is not None
+        return int(rows[0]), int(words[0])
+
+    assert await store.write(run) == (5 + 3, 3 * 2)
+
+
+async def test_entries_go_with_their_group(store: Store) -> None:
+    def run(db: Db) -> int:
+        fill(db)
+        memories.add(db, entry("beta"))
+        db.run("DELETE FROM groups WHERE folder = 'beta'")
+        row = db.row("SELECT (SELECT COUNT(*) FROM memories) + (SELECT COUNT(*) FROM memory_words)")
+        assert row is not None
+        return int(row[0])
+
+    assert await store.write(run) == 0

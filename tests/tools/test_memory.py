@@ -1,0 +1,150 @@
+"""remember, recall and forget: what a turn keeps, and for whom."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.access.tiers import Tier
+from gatepost.core.registry import load_package
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
+from gatepost.store.port import Db
+from gatepost.store.rooms import direct_rooms
+from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
+
+load_package("gatepost.tools")
+
+SENDER = "fake:user/1"
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {"remember": {"text": "x"}, "recall": {}, "forget": {"id": 1}}
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
+    return await GateAgent.create(tmp_path, store)
+
+
+def result(answer: ToolAnswer) -> dict[str, Any]:
+    assert not answer.failed and not answer.code, answer.text
+    found = json.loads(answer.text)
+    assert isinstance(found, dict)
+    return found
+
+
+async def remembered(agent: GateAgent) -> list[Memory]:
+    return await agent.store.read(memories.list_chosen, MemoryFilter(), agent.deps.clock.now())
+
+
+def make_direct(db: Db) -> None:
+    """The agent's room is the direct room of whoever writes there."""
+    db.run("UPDATE rooms SET direct = 1 WHERE address = ?", (ROOM,))
+    direct_rooms.add(db, SENDER, "fake", ROOM, 1)
+
+
+@pytest.mark.parametrize("name", sorted(GOOD_ARGUMENTS))
+@pytest.mark.parametrize("tier", list(Tier))
+async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
+    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
+    answer = await agent.call(name, **GOOD_ARGUMENTS[name])
+    assert (answer.code == INVALID_PARAMS and "Unknown tool" in answer.text) == (tier > TOOLS[name].tier)
+
+
+async def test_what_is_said_in_a_room_stays_there_with_its_source(agent: GateAgent) -> None:
+    made = result(await agent.call("remember", text="The meeting is on Friday.", about="meeting"))
+    assert made["known_to"] == "room"
+
+    (kept,) = await remembered(agent)
+    assert (kept.scope, kept.instance, kept.address, kept.person) == (MemoryScope.ROOM, "fake", ROOM, "")
+    assert kept.message_id is not None and kept.speaker and kept.turn_id
+    (told,) = result(await agent.call("recall", query="meetings"))["memories"]
+    assert (told["text"], told["about"]) == ("The meeting is on Friday.", "meeting")
+
+
+async def test_what_is_said_in_private_is_kept_for_that_person(agent: GateAgent) -> None:
+    await agent.store.write(make_direct)
+    assert result(await agent.call("remember", text="Ann is ill."))["known_to"] == "person"
+    (kept,) = await remembered(agent)
+    assert (kept.person, kept.address) == (SENDER, "")
+
+
+@pytest.mark.parametrize("known_to", ["agent", "family"])
+async def test_what_few_have_said_is_told_to_many_only_if_a_person_agrees(known_to: str, agent: GateAgent) -> None:
+    answer = await agent.call("remember", text="Ann is ill.", known_to=known_to)
+    assert answer.failed  # nobody can be asked here
+    assert await remembered(agent) == []
+
+
+async def test_in_a_room_of_several_nothing_is_kept_for_one_of_them(agent: GateAgent) -> None:
+    answer = await agent.call("remember", text="Ann is ill.", known_to="person")
+    assert answer.failed or answer.code
+    assert "others read here" in answer.text
+    assert await remembered(agent) == []
+
+
+@pytest.mark.parametrize(
+    ("rights", "source", "trust"),
+    [
+        ("member", "said", MemoryTrust.MEMBER),
+        ("guest", "said", MemoryTrust.STRANGER),
+        ("owner", "read", MemoryTrust.READ),
+        ("owner", "concluded", MemoryTrust.CONCLUDED),
+    ],
+)
+async def test_an_entry_says_how_far_its_source_is_to_be_trusted(
+    rights: str, source: str, trust: MemoryTrust, agent: GateAgent
+) -> None:
+    def set_rights(db: Db) -> None:
+        db.run("UPDATE turns SET rights = ?", (rights,))
+
+    await agent.store.write(set_rights)
+    result(await agent.call("remember", text="The sky is green.", source=source))
+    assert [each.trust for each in await remembered(agent)] == [trust]
+
+
+async def test_a_correction_takes_the_place_of_an_entry_and_its_scope(agent: GateAgent) -> None:
+    first = result(await agent.call("remember", text="The code is 1."))["id"]
+    await agent.store.write(make_direct)
+    missing = await agent.call("remember", text="The code is 2.", replaces=first + 100)
+    assert missing.failed and "recall shows" in missing.text
+    result(await agent.call("remember", text="The code is 2.", replaces=first))
+
+    (kept,) = await remembered(agent)
+    assert (kept.text, kept.scope, kept.replaces) == ("The code is 2.", MemoryScope.ROOM, first)
+
+
+async def test_an_agent_forgets_what_it_may_see_and_not_what_the_operator_wrote(agent: GateAgent) -> None:
+    def add(db: Db) -> tuple[int, int]:
+        made = [
+            memories.add(db, Memory(folder=folder, text="x", scope=MemoryScope.FAMILY, trust=trust, created_at=1)).id
+            for folder, trust in (("acme/eng", MemoryTrust.OPERATOR), ("acme/eng", MemoryTrust.MEMBER))
+        ]
+        return made[0], made[1]
+
+    operators, own = await agent.store.write(add)
+    refused = await agent.call("forget", id=operators)
+    assert refused.failed and "the operator wrote it" in refused.text
+    assert result(await agent.call("forget", id=own)) == {"ok": True}
+    assert [each.id for each in await remembered(agent)] == [operators]
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * (LONGEST_TEXT + 1)])
+async def test_a_text_that_is_none_or_too_long_is_refused(text: str, agent: GateAgent) -> None:
+    answer = await agent.call("remember", text=text)
+    assert (answer.failed or answer.code) and "text" in answer.text
+    assert await remembered(agent) == []
+
+
+async def test_words_of_an_entry_are_kept_out_of_the_audit_log(agent: GateAgent) -> None:
+    result(await agent.call("remember", text="The alarm code is 4711."))
+
+    def look(db: Db) -> str:
+        return json.dumps([str(row[0]) for row in db.rows("SELECT details FROM audit")])
+
+    assert "4711" not in await agent.store.read(look)
