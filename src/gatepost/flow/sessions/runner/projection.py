@@ -4,14 +4,13 @@ with the same numbers.
 Everything here runs on a thread of its own, never on the loop: a sandbox may hold a lock on the file it reads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
@@ -49,13 +48,13 @@ class Projection:
     def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
         """A new inbound.db, as every sandbox gets, and the files that the conversation keeps."""
         self.bring_files()
-        rows = [self._make_row(*pair) for pair in pairs]
+        rows = [_row(*pair, self.files, self.recalled) for pair in pairs]
         self._file.rebuild(rows, self._routing, [_target(each) for each in known])
 
     def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
         """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
         let go of it."""
-        rows = [self._make_row(*pair) for pair in pairs]
+        rows = [_row(*pair, self.files, self.recalled) for pair in pairs]
         if known is not self._known:
             self._known, self._targets = known, [_target(each) for each in known]
         try:
@@ -65,11 +64,6 @@ class Projection:
             self._file.rebuild(rows, self._routing, self._targets)
             return True
         return False
-
-    def _make_row(self, entry: InboxEntry, message: Message) -> InboundRow:
-        row = _row(entry, message, self.files)
-        recalled = self.recalled.get(entry.id)
-        return replace(row, content={**row.content, "memories": list(map(_show_memory, recalled))}) if recalled else row
 
     def bring_files(self) -> None:
         """Have the conversation's files in the session's folder, and no others. Nothing is copied twice."""
@@ -90,7 +84,9 @@ def _target(each: Destination) -> inbound.MailboxDestination:
     )
 
 
-def _row(entry: InboxEntry, message: Message, files: ConversationFiles) -> InboundRow:
+def _row(
+    entry: InboxEntry, message: Message, files: ConversationFiles, recalled: Mapping[int, Sequence[Memory]]
+) -> InboundRow:
     content = dict(message.content)
     if content.get("attachments"):
         content["attachments"] = _show_files(entry.id, content["attachments"])
@@ -100,6 +96,8 @@ def _row(entry: InboxEntry, message: Message, files: ConversationFiles) -> Inbou
         content["replyTo"] = {**quote, "files": _show_quoted(entry.id, quote["files"], files)}
     if dropped := files.dropped.get(entry.id):
         content["droppedFiles"] = dropped
+    if known := recalled.get(entry.id):
+        content["memories"] = [_show_memory(each) for each in known]
     return InboundRow(
         id=entry.id,
         seq=entry.seq,
