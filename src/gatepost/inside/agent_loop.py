@@ -10,11 +10,11 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from gatepost.inside import http_client, media, workspace_files
+from gatepost.inside import http_client, local_tools, media
 from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
@@ -136,6 +136,7 @@ class AgentLoopOptions(msgspec.Struct, frozen=True):
     max_tokens: int = 8192
     history: int = 400_000  # characters of the conversation that are shown
     silence: float = 300.0  # seconds for which an endpoint may say nothing
+    shell: Literal["on", "off"] = "on"  # off: it runs no commands
 
 
 class TurnStopped(Exception):
@@ -274,7 +275,7 @@ class AgentLoop:
             await asyncio.wait({asking})
 
     async def _use(self, turn: str, use: AssistantToolCall) -> AsyncIterator[Event]:
-        yield ToolUse(use.id, use.tool, use.input)
+        yield ToolUse(use.id, use.tool, use.input, local_tools.find_patience(use.tool, use.input))
         used = await self._unless_stopped(self._call(turn, use))
         self._conversation.add(used)
         yield ToolResult(use.id, used.text, used.error)
@@ -284,8 +285,8 @@ class AgentLoop:
             return ToolResultEntry(
                 turn, use.id, "The arguments are no JSON object. Make the call again with one.", True
             )
-        if use.tool == workspace_files.READ_FILE.name:
-            answer = workspace_files.read_file(self._place, use.input)
+        if (own := local_tools.find_local_tool(use.tool, shell=self._has_shell)) is not None:
+            answer = await local_tools.call_local_tool(own, self._place, use.input)
         else:
             answer = await (await self._connected()).call(use.tool, use.input, use.id)
         text = answer.text
@@ -296,7 +297,11 @@ class AgentLoop:
         return ToolResultEntry(turn, use.id, text, answer.is_error)
 
     async def _listed(self) -> list[McpTool]:
-        return [*await (await self._connected()).list_tools(), workspace_files.READ_FILE]
+        return [*await (await self._connected()).list_tools(), *local_tools.list_local_tools(shell=self._has_shell)]
+
+    @property
+    def _has_shell(self) -> bool:
+        return self._options.shell == "on"
 
     async def _connected(self) -> McpClient:
         if self._tools is None or self._tools.closed:

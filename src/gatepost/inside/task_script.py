@@ -34,6 +34,7 @@ class ProgramOutcome(msgspec.Struct, frozen=True):
 
     printed: str = ""
     error: str = ""
+    code: int = 0  # that it ended with by itself
 
 
 class _LastLine(msgspec.Struct):
@@ -71,10 +72,11 @@ async def run_program(arguments: Sequence[str], folder: Path, seconds: float) ->
         return ProgramOutcome(error=f"it printed more than {LARGEST_OUTPUT} bytes")
     finally:
         await _kill_group(process)
+    text = printed.decode("utf-8", "replace")
     if code != 0:
         last = complained.decode("utf-8", "replace").strip()[-LONGEST_ERROR:]
-        return ProgramOutcome(error=f"it ended with {code}" + (f": {last}" if last else ""))
-    return ProgramOutcome(printed.decode("utf-8", "replace"))
+        return ProgramOutcome(text, f"it ended with {code}" + (f": {last}" if last else ""), code)
+    return ProgramOutcome(text)
 
 
 async def _start(arguments: Sequence[str], folder: Path) -> Process:
