@@ -475,7 +475,7 @@ CREATE TABLE memories (
             trust TEXT COLLATE "C" NOT NULL,                -- operator | member | stranger | read | concluded
             turn_id TEXT COLLATE "C" NOT NULL,              -- in which it was remembered; '': in none
             created_at BIGINT NOT NULL,
-            until BIGINT,                          -- NULL: for good
+            expires_at BIGINT,                        -- NULL: for good
             ended_at BIGINT,                       -- NULL: it is in force
             ended_by TEXT COLLATE "C" NOT NULL,
             replaces BIGINT                        -- the entry that it took the place of

@@ -397,7 +397,7 @@ CREATE TABLE memories (
             trust TEXT NOT NULL,                -- operator | member | stranger | read | concluded
             turn_id TEXT NOT NULL,              -- in which it was remembered; '': in none
             created_at INTEGER NOT NULL,
-            until INTEGER,                          -- NULL: for good
+            expires_at INTEGER,                        -- NULL: for good
             ended_at INTEGER,                       -- NULL: it is in force
             ended_by TEXT NOT NULL,
             replaces INTEGER                        -- the entry that it took the place of

@@ -177,7 +177,7 @@ def _make_entry(
         folder=call.caller.folder,
         text=text,
         about=about,
-        until=until,
+        expires_at=until,
         scope=scope,
         person=person if scope is MemoryScope.PERSON else "",
         instance=audience.instance if scope is MemoryScope.ROOM else "",

@@ -132,7 +132,7 @@ async def test_what_has_its_time_is_not_told_after_it(store: Store) -> None:
     def run(db: Db) -> list[int]:
         fill(db)
         at = audience_of(db, "acme", "family")
-        memories.add(db, entry(text="The key is under the mat", until=NOW + 10))
+        memories.add(db, entry(text="The key is under the mat", expires_at=NOW + 10))
         return [len(recall.find(db, at, "mat", moment, 9)) for moment in (NOW, NOW + 10)]
 
     assert await store.write(run) == [1, 0]

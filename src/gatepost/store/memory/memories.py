@@ -23,7 +23,7 @@ LONGEST_TEXT, LONGEST_ABOUT = 2000, 100  # characters
 MOST_LIVE = 10_000  # entries of one group that are in force
 MOST_ENDED = 10_000  # and that have ended; the oldest of these go
 DROPPED_AT_ONCE = 200
-MOST_WORDS = 200  # of one entry that it is found by
+MOST_WORDS = 100  # of one entry that it is found by
 STEM = 6  # letters: what a word ends with hardly matters in most languages
 
 
@@ -61,7 +61,7 @@ class MemoryFields(Struct, frozen=True, kw_only=True):
     about: Annotated[
         str, Meta(max_length=LONGEST_ABOUT), shown("About"), option("The person or thing it is about.")
     ] = ""
-    until: Annotated[int | None, shown("Until", ShownAs.MOMENT, empty="")] = None
+    expires_at: Annotated[int | None, shown("Until", ShownAs.MOMENT, empty="")] = None
 
 
 class Memory(MemoryFields, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ def get_condition(audience: Audience, now: int) -> tuple[str, tuple[object, ...]
     parts = [f"m.folder = ? AND ({' OR '.join(own)})"]
     if audience.above:
         parts.append(f"m.folder IN ({_marks(audience.above)}) AND m.scope = 'family'")
-    sql = f"m.ended_at IS NULL AND (m.until IS NULL OR m.until > ?) AND ({' OR '.join(parts)})"
+    sql = f"m.ended_at IS NULL AND (m.expires_at IS NULL OR m.expires_at > ?) AND ({' OR '.join(parts)})"
     return sql, (now, audience.folder, *given, *audience.above)
 
 
@@ -269,10 +269,20 @@ def list_chosen(db: Db, chosen: MemoryFilter, now: int) -> list[Memory]:
         conditions.append(f"trust IN ({_marks(UNTRUSTED)})")
         params += [each.value for each in UNTRUSTED]
     if not chosen.ended:
-        conditions.append("ended_at IS NULL AND (until IS NULL OR until > ?)")
+        conditions.append("ended_at IS NULL AND (expires_at IS NULL OR expires_at > ?)")
         params.append(now)
     where = " AND ".join(conditions)
     return MEMORIES.list(db, f"WHERE {where} ORDER BY id DESC LIMIT ?", *params, chosen.limit)
+
+
+def list_known_texts(db: Db, folder: str, texts: Sequence[str]) -> set[str]:
+    """Return those of these texts that everybody who talks with a group's agent may be told already."""
+    rows = db.rows(
+        "SELECT text FROM memories WHERE folder = ? AND ended_at IS NULL AND scope IN ('agent', 'family')"
+        f" AND text IN ({_marks(texts) or 'NULL'})",
+        (folder, *texts),
+    )
+    return {str(row[0]) for row in rows}
 
 
 def undo(db: Db, chosen: Sequence[Memory], by: str, now: int) -> tuple[list[int], list[int]]:

@@ -43,7 +43,7 @@ def find(db: Db, audience: Audience, words: str, now: int, limit: int, *, least:
 
 def find_for_operator(db: Db, folder: str, words: str, now: int, limit: int) -> list[Memory]:
     """The same of all entries of a group, whoever may be told of them."""
-    condition = "m.ended_at IS NULL AND (m.until IS NULL OR m.until > ?)"
+    condition = "m.ended_at IS NULL AND (m.expires_at IS NULL OR m.expires_at > ?)"
     return _find(
         db, _weigh(db, (folder,), words), [_Postings("folder = ?", (folder,))], (condition, (now,)), limit, 0.0
     )

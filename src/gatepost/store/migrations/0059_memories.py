@@ -19,7 +19,7 @@ def apply(db: Db) -> None:
             trust {text} NOT NULL,                -- operator | member | stranger | read | concluded
             turn_id {text} NOT NULL,              -- in which it was remembered; '': in none
             created_at {int} NOT NULL,
-            until {int},                          -- NULL: for good
+            expires_at {int},                        -- NULL: for good
             ended_at {int},                       -- NULL: it is in force
             ended_by {text} NOT NULL,
             replaces {int}                        -- the entry that it took the place of

@@ -137,7 +137,7 @@ _EXPORTED = (
     ("link_visitors", LINK_VISITORS.columns, "identity"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
-    ("memories", "id, folder, text, about, scope, trust, created_at, until, ended_at", "speaker"),
+    ("memories", "id, folder, text, about, scope, trust, created_at, expires_at, ended_at", "speaker"),
 )
 
 

@@ -1,5 +1,7 @@
 """Memory: list, search, why, add, edit, forget, undo, import."""
 
+from functools import partial
+
 import msgspec
 
 from gatepost.core.errors import Invalid, NotFound
@@ -28,7 +30,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 
 MOST_EARLIER = 20  # steps that `why` goes back
-MOST_UNDONE = 1000
+AT_ONCE = 100  # entries that one write adds or ends
 MOST_IMPORTED = 1000
 
 
@@ -165,47 +167,50 @@ async def forget_memory(deps: OperationDeps, args: ForgetMemoryArgs) -> Memory:
 
 @operation
 async def undo_memories(deps: OperationDeps, args: UndoMemoriesArgs) -> UndoneMemories:
+    """In several steps: everybody else's writes go on between them."""
     now = deps.clock.now()
+    since = parse_since(args.since, now)
 
     def undo(db: Db) -> UndoneMemories:
-        chosen = memories.list_chosen(
-            db,
-            MemoryFilter(
-                folders=_list_folders(db, args.folder),
-                since=parse_since(args.since, now),
-                untrusted=args.from_untrusted,
-                limit=MOST_UNDONE,
-            ),
-            now,
-        )
+        folders = _list_folders(db, args.folder)
+        wanted = MemoryFilter(folders=folders, since=since, untrusted=args.from_untrusted, limit=AT_ONCE)
+        chosen = memories.list_chosen(db, wanted, now)
         ended, restored = memories.undo(db, chosen, deps.caller, now)
         return UndoneMemories(
             ended=[each for each in chosen if each.id in set(ended)], restored=[_get(db, each) for each in restored]
         )
 
-    return await deps.write(undo)
+    ended, restored = list[Memory](), list[Memory]()
+    part = await deps.write(undo)
+    while part.ended:
+        ended += part.ended
+        restored += part.restored
+        part = await deps.write(undo)
+    gone = {each.id for each in ended}
+    return UndoneMemories(ended=ended, restored=[each for each in restored if each.id not in gone])
 
 
 @operation
 async def import_memories(deps: OperationDeps, args: ImportMemoriesArgs) -> ImportedMemories:
+    """The same. What is there already is left as it is, so an import that broke off can be made again."""
     now, new = deps.clock.now(), _read_entries(args.entries)
+    texts = {_check_text(each.text): clean(each.about).strip()[:LONGEST_ABOUT] for each in new}
+    left = list(texts.items())
 
-    def insert(db: Db) -> ImportedMemories:
+    def insert(some: list[tuple[str, str]], db: Db) -> int:
         _check_group(db, args.folder)
-        known = {each.text for each in memories.list_chosen(db, MemoryFilter(folders=(args.folder,), limit=2**31), now)}
-        added = 0
-        for each in new:
-            text = _check_text(each.text)
-            if text not in known:
-                known.add(text)
-                scope, trust = MemoryScope.AGENT, MemoryTrust.OPERATOR
-                about = clean(each.about).strip()[:LONGEST_ABOUT]
-                entry = Memory(folder=args.folder, text=text, about=about, scope=scope, trust=trust, created_at=now)
-                memories.add(db, entry)
-                added += 1
-        return ImportedMemories(added)
+        known = memories.list_known_texts(db, args.folder, [text for text, _ in some])
+        scope, trust = MemoryScope.AGENT, MemoryTrust.OPERATOR
+        fresh = [(text, about) for text, about in some if text not in known]
+        for text, about in fresh:
+            entry = Memory(folder=args.folder, text=text, about=about, scope=scope, trust=trust, created_at=now)
+            memories.add(db, entry)
+        return len(fresh)
 
-    return await deps.write(insert)
+    added = 0
+    for at in range(0, max(len(left), 1), AT_ONCE):
+        added += await deps.write(partial(insert, left[at : at + AT_ONCE]))
+    return ImportedMemories(added)
 
 
 def _read_entries(text: str) -> list[ImportedEntry]:

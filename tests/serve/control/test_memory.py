@@ -1,0 +1,162 @@
+"""Operations on memory: what the operator adds, corrects, takes back and imports."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import DAY, HOUR
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.answers import from_json
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.operations.memory import AT_ONCE, MOST_IMPORTED
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import Memory, MemoryScope, MemoryTrust
+from gatepost.store.people import users
+from gatepost.store.port import Db
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups
+from gatepost_testing.clock import FixedClock
+
+NOW = 1_800_000_000_000_000
+ANN = "fake:user/ann"
+
+
+class MemoryDesk:
+    def __init__(self, deps: OperationDeps, clock: FixedClock) -> None:
+        self.deps, self.clock, self.store = deps, clock, deps.store
+
+    async def do(self, name: str, /, **args: Any) -> Any:
+        operation = OPERATIONS[f"memory.{name}"]
+        return from_json(operation.result, await operation(self.deps, args))
+
+    async def texts(self, **args: Any) -> list[str]:
+        return sorted(each.text for each in await self.do("list", **args))
+
+
+@pytest.fixture
+async def desk(store: SqliteStore, tmp_path: Path) -> MemoryDesk:
+    load_package("gatepost.serve.control.operations")
+    clock = FixedClock(NOW)
+
+    def fill(db: Db) -> None:
+        for folder in ("acme", "acme/eng", "beta"):
+            groups.add(db, folder, folder, "scripted", NOW)
+        users.add(db, ANN, "Ann", NOW)
+
+    await store.write(fill)
+    deps = OperationDeps(home=Home(tmp_path), store=store, clock=clock, config=Config(), events=EventBus())
+    return MemoryDesk(deps, clock)
+
+
+async def test_what_the_operator_adds_is_listed_for_its_group_and_those_above(desk: MemoryDesk) -> None:
+    await desk.do("add", folder="acme/eng", text="one")
+    await desk.do("add", folder="beta", text="two", family=True)
+    made = await desk.do("add", folder="acme", text="three", person=ANN, about="Ann")
+
+    assert (made.scope, made.person, made.trust) == (MemoryScope.PERSON, ANN, MemoryTrust.OPERATOR)
+    assert await desk.texts() == ["one", "three", "two"]
+    assert await desk.texts(folder="acme") == ["one", "three"]
+    assert [each.text for each in await desk.do("search", folder="acme", query="ann")] == ["three"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "error"),
+    [
+        ("add", {"folder": "gone", "text": "x"}, NotFound),
+        ("add", {"folder": "acme", "text": " "}, Invalid),
+        ("add", {"folder": "acme", "text": "x", "person": "fake:user/nobody"}, NotFound),
+        ("add", {"folder": "acme", "text": "x", "person": ANN, "family": True}, Invalid),
+        ("list", {"folder": "gone"}, NotFound),
+        ("list", {"since": "some day"}, Invalid),
+        ("search", {"folder": "gone", "query": "x"}, NotFound),
+        ("why", {"id": 99}, NotFound),
+        ("edit", {"id": 99, "text": "x"}, NotFound),
+        ("forget", {"id": 99}, NotFound),
+        ("undo", {"since": "soon"}, Invalid),
+        ("import", {"folder": "acme", "entries": "{"}, Invalid),
+        ("import", {"folder": "acme", "entries": '[{"about": "no text"}]'}, Invalid),
+        ("import", {"folder": "gone", "entries": "[]"}, NotFound),
+        ("import", {"folder": "acme", "entries": json.dumps(["x"] * (MOST_IMPORTED + 1))}, Invalid),
+        ("import", {"folder": "acme", "entries": "[" * 100_000}, Invalid),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_and_nothing_is_kept(
+    name: str, args: dict[str, Any], error: type[Exception], desk: MemoryDesk
+) -> None:
+    with pytest.raises(error):
+        await desk.do(name, **args)
+    assert await desk.texts() == []
+
+
+async def test_a_correction_keeps_whom_an_entry_is_for_and_why_shows_the_way_back(desk: MemoryDesk) -> None:
+    first = await desk.do("add", folder="acme", text="blue", person=ANN)
+    second = await desk.do("edit", id=first.id, text="green")
+    third = await desk.do("edit", id=second.id, text="red")
+
+    assert (third.scope, third.person) == (MemoryScope.PERSON, ANN)
+    trace = await desk.do("why", id=third.id)
+    assert [each.text for each in trace.earlier] == ["green", "blue"]
+    with pytest.raises(Invalid, match="is over"):
+        await desk.do("edit", id=first.id, text="black")
+
+
+async def test_undo_goes_back_through_corrections_in_steps(desk: MemoryDesk) -> None:
+    kept = await desk.do("add", folder="acme", text="the bank is in Main Street")
+    desk.clock.advance(DAY / 1_000_000)
+
+    def poison(db: Db) -> None:
+        now = desk.clock.now()
+        for number in range(2 * AT_ONCE + 5):
+            entry = Memory(
+                folder="acme",
+                text=f"eve {number}",
+                scope=MemoryScope.AGENT,
+                trust=MemoryTrust.STRANGER,
+                created_at=now,
+            )
+            memories.add(db, entry)
+
+    await desk.store.write(poison)
+    once = await desk.do("edit", id=kept.id, text="the bank is eve's")
+    await desk.do("edit", id=once.id, text="the bank is eve's alone")
+
+    done = await desk.do("undo", since="1h", from_untrusted=True)
+    assert len(done.ended) == 2 * AT_ONCE + 5 and done.restored == []
+    done = await desk.do("undo", since="1h")
+    assert [each.id for each in done.restored] == [kept.id]
+    assert await desk.texts() == ["the bank is in Main Street"]
+
+
+async def test_what_was_exported_is_imported_once(desk: MemoryDesk) -> None:
+    await desk.do("add", folder="acme", text="one", about="numbers")
+    exported = json.dumps([{"text": each.text, "about": each.about, "id": 7} for each in await desk.do("list")])
+    many = json.dumps([f"entry {number}" for number in range(2 * AT_ONCE + 1)])
+
+    assert [(await desk.do("import", folder="beta", entries=text)).added for text in (exported, exported)] == [1, 0]
+    assert (await desk.do("import", folder="beta", entries=many)).added == 2 * AT_ONCE + 1
+    assert (await desk.do("search", folder="beta", query="numbers"))[0].text == "one"
+
+
+async def test_words_are_kept_out_of_the_audit_log(desk: MemoryDesk) -> None:
+    made = await desk.do("add", folder="acme", text="the alarm code is 4711")
+    await desk.do("edit", id=made.id, text="the alarm code is 4712")
+    await desk.do("import", folder="acme", entries='["the alarm code is 4713"]')
+
+    rows = await desk.store.read(audit.list_latest, 100)
+    assert {str(row[3]) for row in rows} >= {"memory.add", "memory.edit", "memory.import"}
+    assert "471" not in "".join(str(row[-1]) for row in rows)
+
+
+async def test_what_is_over_is_listed_only_if_it_is_asked_for(desk: MemoryDesk) -> None:
+    made = await desk.do("add", folder="acme", text="one")
+    desk.clock.advance(HOUR / 1_000_000)
+    await desk.do("forget", id=made.id)
+    assert await desk.texts() == []
+    assert await desk.texts(all=True) == ["one"]
