@@ -36,6 +36,18 @@ class MemoryScope(StrEnum):
     FAMILY = "family"  # the same, and with the agents below it
 
 
+def render_scope(scope: MemoryScope) -> str:
+    return _READERS[scope]
+
+
+_READERS = {
+    MemoryScope.PERSON: "one person",
+    MemoryScope.ROOM: "its room",
+    MemoryScope.AGENT: "everybody",
+    MemoryScope.FAMILY: "everybody, and agents below",
+}
+
+
 class MemoryTrust(StrEnum):
     """Where an entry comes from."""
 
@@ -55,30 +67,30 @@ class MemoryFields(Struct, frozen=True, kw_only=True):
     text: Annotated[
         str,
         Meta(max_length=LONGEST_TEXT),
-        shown("Remembered", ShownAs.LONG, head="text"),
+        shown("Remembered", head="text"),
         option("What is to be remembered, as one sentence."),
     ]
     about: Annotated[
         str, Meta(max_length=LONGEST_ABOUT), shown("About"), option("The person or thing it is about.")
     ] = ""
-    expires_at: Annotated[int | None, shown("Until", ShownAs.MOMENT, empty="")] = None
+    expires_at: Annotated[int | None, shown("Until", ShownAs.MOMENT, head="until", empty="")] = None
 
 
 class Memory(MemoryFields, frozen=True, kw_only=True):
     id: Annotated[int, shown("Id", ShownAs.ID)] = 0  # 0: not written yet
     folder: Annotated[str, shown("Agent", head="group")]
-    scope: Annotated[MemoryScope, shown("Known to", head="scope")]
+    scope: Annotated[MemoryScope, shown("Known to", head="known to", render=render_scope)]
     person: Annotated[str, shown("Person", ShownAs.CODE, details=True)] = ""
     instance: str = ""
     address: Annotated[str, shown("Room", ShownAs.CODE, details=True)] = ""
-    message_id: Annotated[int | None, shown("Message", ShownAs.ID, details=True, empty="")] = None
+    message_id: Annotated[int | None, shown("Message", ShownAs.NUMBER, details=True, empty="")] = None
     speaker: Annotated[str, shown("Said by", ShownAs.CODE, head="by")] = ""
     trust: Annotated[MemoryTrust, shown("Source", head="source")]
     turn_id: str = ""
-    created_at: Annotated[int, shown("Since", ShownAs.MOMENT)]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
     ended_at: Annotated[int | None, shown("Ended", ShownAs.MOMENT, details=True, empty="")] = None
     ended_by: Annotated[str, shown("Ended by", details=True)] = ""
-    replaces: Annotated[int | None, shown("In the place of", ShownAs.ID, details=True, empty="")] = None
+    replaces: Annotated[int | None, shown("In the place of", ShownAs.NUMBER, details=True, empty="")] = None
 
 
 MEMORIES = Table("memories", Memory)

@@ -15,7 +15,7 @@ EARLIER = EmptyState(text="It took the place of nothing.")
 GROUP = link("folder", "Agent", "/groups/{folder}")
 TEXT = link("text", "Remembered", "/memory/{id}")
 COLUMNS = make_columns(Memory, {"folder": GROUP, "text": TEXT})
-DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)
+DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)[1:]
 
 
 @page("/memory", "Memory", Section.AGENTS, "memory.list", order=45)
@@ -29,7 +29,7 @@ async def show_memory(request: PageRequest) -> PageView:
     wanted = request.params["id"]
     number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < LONGEST_ID else 0
     trace = await request.ask(ExplainMemoryArgs(id=number))
-    blocks: list[Block] = [LongText(title="Remembered", text=trace.entry.text), make_facts(trace.entry, DETAILS)]
+    blocks: list[Block] = [make_facts(trace.entry, DETAILS)]
     if trace.message:
         blocks.append(LongText(title="The message that it comes from", text=trace.message))
     if trace.earlier:
