@@ -15,7 +15,7 @@ import uvloop
 
 from gatepost import __version__
 from gatepost.app import STOP_S, Gateway, load_plugins
-from gatepost.core import log, settings
+from gatepost.core import log, log_targets, settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
@@ -102,7 +102,7 @@ class Daemon:
         if self.gateway.left:
             # Threads that do not end would keep the interpreter from ending. The kernel lets go of the lock.
             print(f"gatepost: stopped without {self.gateway.left}", file=sys.stderr, flush=True)  # noqa: T201
-            log.close()
+            log_targets.close()
             os._exit(STUCK)
         if not self._order:
             return 0
@@ -225,7 +225,7 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_descriptor_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     sys.setswitchinterval(SWITCH_S)
-    log.configure(home, config)
+    log_targets.configure(home, config)
     for each in list_mistyped():
         _log.warning(each)
     wait_for_store(home, config, _log.warning)
@@ -234,7 +234,7 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     try:
         return uvloop.run(Daemon(home, config, held).serve())
     finally:
-        log.close()
+        log_targets.close()
 
 
 def raise_descriptor_limit() -> int:

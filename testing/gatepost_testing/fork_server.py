@@ -150,14 +150,13 @@ def _template() -> _ForkServer:
 def _import_everything() -> None:
     from gatepost import declarations
     from gatepost.cli import commands
-    from gatepost.core import log
+    from gatepost.core import log_targets  # noqa: F401  with its library
     from gatepost.core.registry import load_package
     from gatepost.store import postgres
 
     declarations.load_package()
     if importlib.util.find_spec("psycopg") is not None:  # an extra
         load_package(postgres.__name__)
-    log.load_structlog()
     load_package(commands.__name__)
 
 

@@ -14,7 +14,7 @@ import pytest
 from gatepost.channels.contract import Channel, ChannelDeps, ChannelEnded, EndReason, SupportsCheck
 from gatepost.channels.whatsapp_linked import device_process, wire
 from gatepost.channels.whatsapp_linked.adapter import PICTURE, WhatsAppLinked, find_end, raise_for
-from gatepost.channels.whatsapp_linked.child import WINDOW, EventJournal
+from gatepost.channels.whatsapp_linked.device_lines import WINDOW, EventJournal
 from gatepost.channels.whatsapp_linked.protocol import (
     LONGEST_LINE,
     UNREADABLE,

@@ -3,13 +3,18 @@
 import asyncio
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gatepost.channels.whatsapp_linked.child import LineWriter, LinkedDevice, judge_error
-from gatepost.channels.whatsapp_linked.device_events import OwnIds, read_joins, read_message, strip_device
+from gatepost.channels.whatsapp_linked.device_events import (
+    OwnIds,
+    judge_error,
+    read_joins,
+    read_message,
+    strip_device,
+)
+from gatepost.channels.whatsapp_linked.device_lines import LineWriter
 from gatepost.channels.whatsapp_linked.device_process import CHILD, running
 from gatepost.channels.whatsapp_linked.protocol import (
     Answer,
@@ -279,10 +284,16 @@ class KeptLines(LineWriter):
         self.lines.append(line)
 
 
+def make_device(begin: Begin, writer: LineWriter) -> Any:
+    from gatepost.channels.whatsapp_linked.linked_device import LinkedDevice
+
+    return LinkedDevice(begin, writer, FakeClient)
+
+
 @pytest.mark.slow
 def test_requests_become_the_messages_of_the_library(e2e: Any, tmp_path: Path) -> None:
     written = KeptLines()
-    device = LinkedDevice(Begin(folder=str(tmp_path), largest_file=5), written, SimpleNamespace(NewClient=FakeClient))
+    device = make_device(Begin(folder=str(tmp_path), largest_file=5), written)
     sound = tmp_path / "voice.ogg"
     sound.write_bytes(b"sound")
     device.answer(SendText(request=1, chat=GROUP, text="yes", quoted=MessageKey("3EB0AA", ANN)))
@@ -303,7 +314,7 @@ def test_requests_become_the_messages_of_the_library(e2e: Any, tmp_path: Path) -
 @pytest.mark.slow
 def test_what_is_too_large_or_comes_too_early_is_not_sent(e2e: Any, tmp_path: Path) -> None:
     written = KeptLines()
-    device = LinkedDevice(Begin(folder=str(tmp_path), largest_file=4), written, SimpleNamespace(NewClient=FakeClient))
+    device = make_device(Begin(folder=str(tmp_path), largest_file=4), written)
     (tmp_path / "a").write_bytes(b"sound")
     device.answer(SendFile(request=1, chat=GROUP, path=str(tmp_path / "a"), kind=DeviceMedia.DOCUMENT))
     device.client.connected = False

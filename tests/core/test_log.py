@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core import log
+from gatepost.core import log, log_targets
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 
@@ -26,7 +26,7 @@ class Screen(io.StringIO):
 def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path)
     yield home
-    log.close()
+    log_targets.close()
 
 
 def written(home: Home) -> list[dict[str, object]]:
@@ -35,7 +35,7 @@ def written(home: Home) -> list[dict[str, object]]:
 
 def test_a_line_is_json_in_the_file_and_on_a_stream_that_is_no_terminal(home: Home) -> None:
     screen = Screen()
-    log.configure(home, Config(), screen)
+    log_targets.configure(home, Config(), screen)
 
     log.get("gatepost.flow.intake").info("accepted", message=7, room="web:home")
 
@@ -52,7 +52,7 @@ def test_a_line_is_json_in_the_file_and_on_a_stream_that_is_no_terminal(home: Ho
 
 def test_a_terminal_gets_lines_for_people(home: Home) -> None:
     screen = Screen(terminal=True)
-    log.configure(home, Config(), screen)
+    log_targets.configure(home, Config(), screen)
 
     log.get("app").warning("slow", seconds=3)
 
@@ -61,7 +61,7 @@ def test_a_terminal_gets_lines_for_people(home: Home) -> None:
 
 def test_the_format_can_be_forced(home: Home) -> None:
     screen = Screen(terminal=True)
-    log.configure(home, Config({"log.format": "json"}), screen)
+    log_targets.configure(home, Config({"log.format": "json"}), screen)
 
     log.get("app").error("bad")
 
@@ -69,7 +69,7 @@ def test_the_format_can_be_forced(home: Home) -> None:
 
 
 def test_below_the_level_nothing_is_written(home: Home) -> None:
-    log.configure(home, Config({"log.level": "warning"}), Screen())
+    log_targets.configure(home, Config({"log.level": "warning"}), Screen())
 
     log.get("app").info("quiet")
 
@@ -93,7 +93,7 @@ def test_below_the_level_nothing_is_written(home: Home) -> None:
 )
 def test_a_secret_is_redacted_wherever_it_lies(home: Home, facts: dict[str, object]) -> None:
     screen = Screen()
-    log.configure(home, Config(), screen)
+    log_targets.configure(home, Config(), screen)
 
     log.get("app").info("call", **facts)
 
@@ -101,7 +101,7 @@ def test_a_secret_is_redacted_wherever_it_lies(home: Home, facts: dict[str, obje
 
 
 def test_a_secret_in_a_traceback_is_redacted(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
     try:
         raise ValueError("refused for sk-ant-hunter2hunter2")
     except ValueError:
@@ -116,7 +116,7 @@ def test_a_number_of_tokens_is_no_secret() -> None:
 
 
 def test_libraries_go_the_same_way(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
 
     logging.getLogger("uvicorn.error").warning("told %s", "sk-ant-hunter2hunter2")
 
@@ -125,8 +125,8 @@ def test_libraries_go_the_same_way(home: Home) -> None:
 
 
 def test_the_file_is_its_owners_and_is_rotated(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "FILE_BYTES", 2000)
-    log.configure(home, Config(), Screen())
+    monkeypatch.setattr(log_targets, "FILE_BYTES", 2000)
+    log_targets.configure(home, Config(), Screen())
 
     for number in range(200):
         log.get("app").info(f"line {number}")
@@ -137,8 +137,8 @@ def test_the_file_is_its_owners_and_is_rotated(home: Home, monkeypatch: pytest.M
 
 
 def test_setting_it_up_twice_writes_each_line_once(home: Home) -> None:
-    log.configure(home, Config(), Screen())
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
 
     log.get("app").info("once")
 
@@ -147,15 +147,15 @@ def test_setting_it_up_twice_writes_each_line_once(home: Home) -> None:
 
 @pytest.mark.slow
 def test_stranger_07_the_same_event_is_written_a_few_times_and_then_counted(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
     for _ in range(5000):
         log.get("egress").warning("a connection was turned away", folder="acme", pid=7)
         logging.getLogger("uvicorn.error").warning("Invalid %s request", "HTTP")
     log.get("egress").warning("a connection was turned away", folder="other", pid=7)
-    log.close()
+    log_targets.close()
 
     lines = written(home)
-    assert len(lines) == 2 * log.FIRST + 1 + 2
+    assert len(lines) == 2 * log_targets.FIRST + 1 + 2
     assert lines[-3]["folder"] == "other"
     assert [(each["event"], each["repeated"]) for each in lines[-2:]] == [
         ("a connection was turned away (repeated 4,990 times)", 4990),
@@ -168,17 +168,20 @@ def test_a_count_is_written_with_the_next_line_after_its_window(home: Home, monk
     moment = [1000.0]
     monkeypatch.setattr(logging.time, "time", lambda: moment[0])  # type: ignore[attr-defined]
     monkeypatch.setattr(logging.time, "time_ns", lambda: int(moment[0] * 1e9))  # type: ignore[attr-defined]
-    log.configure(home, Config(), Screen())
-    for _ in range(log.FIRST + 3):
+    log_targets.configure(home, Config(), Screen())
+    for _ in range(log_targets.FIRST + 3):
         log.get("a").warning("again")
     moment[0] += 61
     log.get("b").info("something else")
 
-    assert [each["event"] for each in written(home)[log.FIRST :]] == ["again (repeated 3 times)", "something else"]
+    assert [each["event"] for each in written(home)[log_targets.FIRST :]] == [
+        "again (repeated 3 times)",
+        "something else",
+    ]
 
 
 def test_stranger_new_every_fact_is_cut_before_it_is_written(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
 
     deep: object = "x"
     for _ in range(2000):
@@ -193,7 +196,7 @@ def test_stranger_new_every_fact_is_cut_before_it_is_written(home: Home) -> None
 
 
 def test_stranger_new_a_traceback_keeps_its_beginning_and_its_end(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
 
     try:
         raise ValueError("y" * 1_000_000 + " the end")
@@ -207,7 +210,7 @@ def test_stranger_new_a_traceback_keeps_its_beginning_and_its_end(home: Home) ->
 
 @pytest.mark.parametrize("before", range(1988, 2058, 5))
 def test_stranger_new_a_secret_at_the_cut_is_hidden_whole(home: Home, before: int) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
 
     log.get("app").warning("odd", text="- " * (before // 2) + "123456789:" + "AbCdE" * 9 + " " + "z" * 5000)
 
@@ -216,7 +219,7 @@ def test_stranger_new_a_secret_at_the_cut_is_hidden_whole(home: Home, before: in
 
 
 def test_lines_are_removed_from_all_files_while_the_log_goes_on(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
     for who in ("ann", "bob"):
         log.get("intake").info("seen", sender=who)
     (home.logs / "gatepost.log.1").write_text('{"sender": "ann"}\n{"sender": "bob"}\nhalf a line of ann')
@@ -231,7 +234,7 @@ def test_lines_are_removed_from_all_files_while_the_log_goes_on(home: Home) -> N
 
 
 def test_a_file_that_is_rotated_meanwhile_is_looked_at_again(home: Home) -> None:
-    log.configure(home, Config(), Screen())
+    log_targets.configure(home, Config(), Screen())
     log.get("intake").info("seen", sender="ann")
     rotated = []
 

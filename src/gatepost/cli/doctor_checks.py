@@ -38,7 +38,7 @@ from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
 from gatepost.serve.health.store_checks import check_panic, check_rows
-from gatepost.serve.telemetry.otlp import check_telemetry
+from gatepost.serve.telemetry.trace_receiver import check_telemetry
 from gatepost.serve.web.signin.contract import check_sign_in
 from gatepost.store.engine.place import check_place, get_place
 from gatepost.store.engine.readonly import (

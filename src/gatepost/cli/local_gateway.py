@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gatepost import app
-from gatepost.core import log, settings
+from gatepost.core import log_targets, settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow.sessions.trial import run_trial
@@ -20,7 +20,7 @@ async def run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, 
     app.load_plugins(home)
     config = settings.load(home.path)
     check_config(home, config)
-    log.configure(home, config, io.StringIO())  # the command itself says what people are to know
+    log_targets.configure(home, config, io.StringIO())  # the command itself says what people are to know
     gateway = app.Gateway(home, config, SystemClock())
     calls = asyncio.create_task(gateway.dispatch.run())
     try:
@@ -39,4 +39,4 @@ async def run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, 
         await gateway.models.close()
         gateway.files.close()
         gateway.store.close()
-        log.close()
+        log_targets.close()

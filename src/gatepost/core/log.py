@@ -1,30 +1,19 @@
 """The log: JSON lines in `logs/gatepost.log` (rotated), and on stderr, for people or for machines. Secrets are redacted
 in one place, just before anything is written, at any depth.
 
-Nobody can fill the log. Events that are equal in name and subject (session, group, channel, connector) are written one
-by one at first. Further ones of that minute become a single line with their number, written with the next line after
-it.
-
-`get(name)` costs nothing, so that every module may have one; structlog is imported when the daemon starts.
+`get(name)` costs nothing, so that every module may have one. `log_targets` writes the lines.
 """
 
-import io
 import logging
 import os
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from gatepost.core.clock import MINUTE, SECOND, iso
-from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
-from gatepost.core.settings import Config, setting
-from gatepost.core.terminal_text import make_visible
+from gatepost.core.settings import setting
 
 LEVEL = setting("log.level", "info", help="What is logged.", choices=("debug", "info", "warning", "error"))
 FORMAT = setting(
@@ -36,14 +25,10 @@ FORMAT = setting(
 
 HIDDEN = "[redacted]"
 REWRITTEN = ".new"  # how the name of a file ends that is to take the place of another
-FILE_BYTES, FILES_KEPT = 10 * 1024 * 1024, 3
 LONGEST_FACT = 2000  # characters of one fact, however it is built
 LONGEST_TRACEBACK = 20_000
 MARGIN = 256  # characters behind the cut that are looked at: a secret across it is hidden whole
 DEEPEST = 8
-FIRST = 10  # lines of the same event about the same thing that are written in a window
-WINDOW = MINUTE
-_ABOUT = ("session", "folder", "channel", "connector", "instance")  # facts that tell events apart: the host names these
 _SECRET_KEY = re.compile(
     r"(token|secret|password|passwd|authorization|api[_-]?key|cookie|private[_-]?key|credential)s?\Z", re.IGNORECASE
 )
@@ -59,7 +44,6 @@ _SECRET_VALUE = re.compile(
     r"|(?<=[?&]sslpassword=)[^\s&\"']+",
     re.IGNORECASE,
 )
-_NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "urllib3", "uvicorn")
 
 
 class Logger:
@@ -91,47 +75,6 @@ class Logger:
         if target.isEnabledFor(level):
             exc_info = facts.pop("exc_info", None)
             target.log(level, event, exc_info=exc_info, extra={"facts": facts}, stacklevel=3)
-
-
-class _RepeatFilter(logging.Filter):
-    """Lets the first lines of an event through, of libraries too, and counts the others. One for all targets."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._repeats = RepeatCounter[tuple[str, int, str, tuple[str, ...]]](WINDOW)
-        self._lock = threading.Lock()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        known: bool | None = getattr(record, "spared", None)  # another target has asked
-        if known is not None:
-            return known
-        facts: dict[str, Any] = getattr(record, "facts", {})
-        about = tuple(str(facts.get(name, ""))[:LONGEST_FACT] for name in _ABOUT)
-        now = int(record.created * SECOND)
-        with self._lock:
-            written = not self._repeats.add(
-                (record.name, record.levelno, str(record.msg)[:LONGEST_FACT], about), now, FIRST
-            )
-            over = self._repeats.pop_closed(now)
-        record.spared = written
-        self._log_repeats(over)
-        return written
-
-    def flush(self) -> None:
-        with self._lock:
-            over = self._repeats.pop_closed()
-        self._log_repeats(over)
-
-    def _log_repeats(self, over: list[RepeatSummary[tuple[str, int, str, tuple[str, ...]]]]) -> None:
-        for each in over:
-            name, level, event, about = each.key
-            facts = {key: value for key, value in zip(_ABOUT, about, strict=True) if value}
-            message = f"{event} (repeated {each.count:,} times)"
-            extra = {"facts": {**facts, "repeated": each.count, "since": iso(each.since)}, "spared": True}
-            logging.getLogger(name).log(level, message, extra=extra)
-
-
-_sparing: _RepeatFilter | None = None
 
 
 def get(name: str) -> Logger:
@@ -213,61 +156,6 @@ def _hide_end(text: str, most: int) -> str:
     return "".join([*shown, text[at:]])
 
 
-def load_structlog() -> None:
-    """Without `rich`, which it imports where that is installed, for tracebacks that we do not use: 80 ms of 110."""
-    hidden = "rich" not in sys.modules
-    if hidden:
-        sys.modules["rich"] = None  # type: ignore[assignment]  # by which an import fails
-    try:
-        import structlog  # noqa: F401
-    finally:
-        if hidden:
-            del sys.modules["rich"]
-
-
-def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None:
-    """Set up the log of this process. Libraries that use the standard one go the same way."""
-    load_structlog()
-    import structlog
-
-    shown = stream if stream is not None else sys.stderr
-    pretty = config[FORMAT] == "pretty" or (config[FORMAT] == "auto" and shown.isatty())
-    as_json = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
-    for_people = structlog.dev.ConsoleRenderer(
-        colors=shown.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=32
-    )
-    close()
-    global _sparing
-    _sparing = _RepeatFilter()
-    root = logging.getLogger()
-    for target, renderer in (
-        (_open_file(home), as_json),
-        (logging.StreamHandler(shown), for_people if pretty else as_json),
-    ):
-        target.setFormatter(_formatter(renderer, _escape_all if renderer is for_people else _redact_all))
-        target.set_name("gatepost")
-        target.addFilter(_sparing)
-        root.addHandler(target)
-    root.setLevel(config[LEVEL].upper())
-    for name in _NOISY:
-        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    logging.captureWarnings(True)
-
-
-def close() -> None:
-    """Leave the standard log as it was found."""
-    global _sparing
-    if _sparing is not None:
-        _sparing.flush()
-        _sparing = None
-    root = logging.getLogger()
-    for each in [found for found in root.handlers if found.get_name() == "gatepost"]:
-        root.removeHandler(each)
-        each.close()
-    root.setLevel(logging.WARNING)
-    logging.captureWarnings(False)
-
-
 def remove_lines(home: Home, is_removed: Callable[[str], bool]) -> int:
     """Write the log's files anew without some lines; how many there were. For a thread: what is logged meanwhile waits
     only while the last lines are looked at."""
@@ -322,56 +210,3 @@ def _find_handler(path: Path) -> logging.FileHandler | None:
     """Return the handler of this process that has that file open, if any."""
     files = (each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler))
     return next((each for each in files if Path(each.baseFilename) == path), None)
-
-
-def _formatter(renderer: Any, clean: Any) -> logging.Formatter:
-    import structlog
-
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.add_logger_name,
-            _add_facts,
-        ],
-        processors=[
-            structlog.processors.format_exc_info,
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            clean,
-            renderer,
-        ],
-    )
-
-
-def _add_facts(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    record: logging.LogRecord = event["_record"]
-    event["timestamp"] = iso(int(record.created * 1_000_000))
-    facts: dict[str, Any] = getattr(record, "facts", {})
-    for name, value in facts.items():
-        event.setdefault(name, value)
-    return event
-
-
-def _redact_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    return redact(event)
-
-
-def _escape_all(_: Any, __: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """For a terminal, which would obey what stands in other people's text."""
-    return {name: make_visible(value) if isinstance(value, str) else value for name, value in redact(event).items()}
-
-
-def _open_file(home: Home) -> logging.Handler:
-    from logging.handlers import RotatingFileHandler
-
-    class OwnersFile(RotatingFileHandler):
-        """Readable by its owner alone, also after a rotation."""
-
-        def _open(self) -> io.TextIOWrapper:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            return os.fdopen(os.open(self.baseFilename, flags, 0o600), "a", encoding="utf-8", errors="replace")
-
-    try:
-        home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return OwnersFile(home.logs / "gatepost.log", maxBytes=FILE_BYTES, backupCount=FILES_KEPT)
-    except OSError as error:
-        raise SetupError(f"the log {home.logs / 'gatepost.log'} cannot be written: {error.strerror}") from None

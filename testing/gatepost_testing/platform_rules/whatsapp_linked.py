@@ -6,7 +6,7 @@ from gatepost_testing.platform_rules.rule import PlatformRule, index_rules
 
 LIBRARY = "https://github.com/tulir/whatsmeow/blob/main"
 ERRORS = f"{LIBRARY}/errors.go"
-JUDGE = "channels/whatsapp_linked/child.py: judge_error"
+JUDGE = "channels/whatsapp_linked/device_events.py: judge_error"
 UNKNOWN = "490000000000@s.whatsapp.net"
 
 
@@ -35,7 +35,7 @@ RULES = (
         "unavailable: it is not connected to WhatsApp",
         f"{LIBRARY}/client.go: IsConnected, which the process of a device asks before it sends",
         given={"$faults": ["busy"]},
-        adapter="channels/whatsapp_linked/child.py",
+        adapter="channels/whatsapp_linked/linked_device.py",
     ),
     _rule(
         "member of a group",

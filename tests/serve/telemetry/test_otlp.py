@@ -8,16 +8,15 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import (
-    LARGEST_ANSWER,
+from gatepost.serve.telemetry.otlp import LARGEST_ANSWER, OtlpClient
+from gatepost.serve.telemetry.spans import SpanLink, TraceSpan, TraceSpanKind
+from gatepost.serve.telemetry.trace_receiver import (
     ExportOutcome,
-    OtlpClient,
     SendResult,
     check_telemetry,
     get_url,
     read_headers,
 )
-from gatepost.serve.telemetry.spans import SpanLink, TraceSpan, TraceSpanKind
 from gatepost_testing.servers.otlp_receiver import OtlpReceiver, ReceivedLink, ReceiverAnswer, parse_spans
 
 SPAN = TraceSpan(

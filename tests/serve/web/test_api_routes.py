@@ -10,7 +10,8 @@ from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.records import replace
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.metrics import GatewayMeasurements, render_metrics
+from gatepost.serve.metrics import GatewayMeasurements
+from gatepost.serve.metrics_text import render_metrics
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store.money.ledger import measure

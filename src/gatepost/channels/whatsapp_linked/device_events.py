@@ -1,4 +1,4 @@
-"""Reports of the library, as events of our protocol. Its objects are protobuf messages; nothing of it is imported.
+"""Reports and errors of the library, in our own terms. Its objects are protobuf messages; nothing of it is imported.
 
 A chat or a person may be named by a number or by an id that hides it (`…@lid`). If the library knows the number behind
 a hidden id, the number counts, so that one person has one address. Inside of keys of messages the names stay as they
@@ -6,6 +6,7 @@ came: WhatsApp finds a message by them.
 """
 
 import base64
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from gatepost.channels.whatsapp_linked.protocol import (
     UNREADABLE,
+    AnswerState,
     Arrived,
     DeviceEvent,
     DeviceFile,
@@ -25,6 +27,19 @@ REVOKE, EDIT = 0, 14  # types of a protocol message
 LATEST_SECOND = 10**11  # a larger time is in milliseconds: versions of the library differ
 LONGEST_TEXT, LONGEST_NAME, LONGEST_TOKEN = 100_000, 250, 60_000
 MOST_JOINS = 50  # of one event
+RATE_PAUSE_S = 60.0  # WhatsApp does not say for how long
+# As whatsmeow writes its errors. A code of 4xx for a message is WhatsApp's no to it; of 5xx, nobody knows.
+UNDONE = re.compile(
+    r"client is nil|failed to get user devices|failed to get group members|doesn't contain a device jid"
+)  # before anything is sent
+FORBIDDEN = re.compile(
+    r"server returned error 4\d\d\b|error 40[136]\b|error 4(?:20|79)\b|bad-request|not-authorized|forbidden|not-allowed"
+    r"|not-acceptable|not participating in that group|unknown server|must be a user jid"
+)
+MISSING = re.compile(
+    r"error 404\b|item-not-found|no lid found|not on whatsapp|that group does not exist|status 410\b"
+    r"|download failed with status code (?:403|404|410)\b"
+)
 WRAPPERS = (
     "editedMessage",
     "ephemeralMessage",
@@ -247,3 +262,18 @@ def _read_file(content: Any, field: str, media: Any, kind: DeviceMedia) -> Devic
         mime=media.mimetype[:LONGEST_NAME],
         size=media.fileLength,
     )
+
+
+def judge_error(text: str) -> tuple[AnswerState, float]:
+    """Return what an error of the library means, and how long to wait. One that is not known may have happened."""
+    words = text.lower()
+    if "rate-overlimit" in words or "error 429" in words:
+        return AnswerState.UNAVAILABLE, RATE_PAUSE_S
+    for state, signs in (
+        (AnswerState.NOT_FOUND, MISSING),
+        (AnswerState.REFUSED, FORBIDDEN),
+        (AnswerState.UNAVAILABLE, UNDONE),
+    ):
+        if signs.search(words):
+            return state, 0.0
+    return AnswerState.UNCERTAIN, 0.0

@@ -1,105 +1,34 @@
 """OTLP over HTTP: spans as protobuf, and one bounded request. For a thread: all of it blocks.
 
-The extra `otel` is imported here, with the first use.
+Importing this loads the extra `otel`; `trace_receiver.open_client` does so with the first spans.
 """
 
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
+import httpx2
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from gatepost import __version__
-from gatepost.core.errors import SetupError
-from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting, start_check
 from gatepost.serve.telemetry.spans import AttributeValue, TraceSpan, TraceSpanKind
+from gatepost.serve.telemetry.trace_receiver import TIMEOUT_S, ExportOutcome, SendResult
 
-if TYPE_CHECKING:
-    import httpx2
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span
-
-
-from gatepost.serve.health.findings import Finding
-
-ENDPOINT = setting(
-    "telemetry.otlp_endpoint",
-    help="Receiver of traces (OTLP over HTTP), as in http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
-)
-HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"  # the variable that every such program reads: name=value, separated by commas
-PATH = "/v1/traces"
 MEDIA_TYPE = "application/x-protobuf"
-TIMEOUT_S = 10.0  # of one request
 LARGEST_ANSWER = 64 * 1024
 LONGEST_PAUSE_S = 60.0
-NOT_INSTALLED = "telemetry.otlp_endpoint is set, and the extra is not installed: pip install 'gatepost[otel]'"
 _BAD_PAYLOAD = frozenset((400, 413, 422))  # the same spans would be refused again
-
-
-class ExportOutcome(StrEnum):
-    """The outcome of an attempt to export spans."""
-
-    SENT = "sent"
-    REFUSED = "refused"  # these are never taken
-    LATER = "later"
-
-
-class SendResult(Struct, frozen=True):
-    outcome: ExportOutcome
-    reason: str = ""
-    pause_s: float = 0.0  # that the endpoint asks for
-    rejected: int = 0  # spans that it did not take, of those that it was sent
-
-
-def get_url(config: Config) -> str:
-    """'' if traces are off. SetupError: it could never work."""
-    given = config[ENDPOINT].strip()
-    if not given:
-        return ""
-    try:
-        parts = urlsplit(given)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
-        raise SetupError(f"{ENDPOINT.name} = {given!r} is no address; write it like http://127.0.0.1:4318")
-    if parts.username is not None or parts.password is not None:
-        raise SetupError(f"{ENDPOINT.name} has a password in it; give it as a header in the variable {HEADERS}")
-    path = parts.path.rstrip("/")
-    return f"{parts.scheme}://{parts.netloc}{path if path.endswith(PATH) else path + PATH}"
-
-
-def check_installed() -> None:
-    try:
-        found = find_spec("opentelemetry.proto.collector.trace.v1")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise SetupError(NOT_INSTALLED)
-
-
-@start_check
-def check_endpoint(home: Home, config: Config) -> None:
-    if get_url(config):
-        check_installed()
-
-
-def read_headers(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Parse the headers of the environment variable. A part without `=` is left out."""
-    given = (os.environ if environ is None else environ).get(HEADERS, "")
-    pairs = (part.partition("=") for part in given.split(",") if "=" in part)
-    return {unquote(name.strip()).lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
 def encode(spans: Sequence[TraceSpan]) -> bytes:
     """Encode the body of a request. It is valid without spans, too."""
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
     request = ExportTraceServiceRequest()
     if spans:
         group = request.resource_spans.add()
@@ -114,9 +43,7 @@ def get_resource() -> dict[str, AttributeValue]:
     return {"service.name": os.environ.get("OTEL_SERVICE_NAME") or "gatepost", "service.version": __version__}
 
 
-def _encode_span(span: TraceSpan) -> "Span":
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-
+def _encode_span(span: TraceSpan) -> Span:
     kinds = {
         TraceSpanKind.INTERNAL: Span.SPAN_KIND_INTERNAL,
         TraceSpanKind.CLIENT: Span.SPAN_KIND_CLIENT,
@@ -144,9 +71,7 @@ def _encode_span(span: TraceSpan) -> "Span":
     )
 
 
-def _encode_attributes(attributes: Mapping[str, AttributeValue]) -> Iterator[Any]:
-    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-
+def _encode_attributes(attributes: Mapping[str, AttributeValue]) -> Iterator[KeyValue]:
     for name, value in attributes.items():
         if isinstance(value, bool):
             encoded = AnyValue(bool_value=value)
@@ -161,7 +86,7 @@ def _encode_attributes(attributes: Mapping[str, AttributeValue]) -> Iterator[Any
 
 class OtlpClient:
     """Sends spans, one request at a time. It follows no redirect, reads no more of an answer than one can have, and
-    never raises. The library is imported and its certificates are read with the first request."""
+    never raises. Certificates are read with the first request."""
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
         self._url, self._timeout_s = url, timeout_s
@@ -169,8 +94,6 @@ class OtlpClient:
         self._client: httpx2.Client | None = None
 
     def send(self, spans: Sequence[TraceSpan]) -> SendResult:
-        import httpx2
-
         try:
             if self._client is None:
                 self._client = httpx2.Client(timeout=self._timeout_s, follow_redirects=False, trust_env=False)
@@ -181,7 +104,7 @@ class OtlpClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             return SendResult(ExportOutcome.LATER, f"it cannot be reached ({type(error).__name__})")
 
-    def _read_answer(self, response: "httpx2.Response") -> SendResult:
+    def _read_answer(self, response: httpx2.Response) -> SendResult:
         until, answer = time.monotonic() + self._timeout_s, bytearray()
         for chunk in response.iter_raw():
             answer += chunk
@@ -212,9 +135,6 @@ def _read_pause(text: str) -> float:
 
 def _count_rejected(media_type: str, answer: bytes) -> int | None:
     """None: that is no answer of OTLP."""
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-
     kind = media_type.partition(";")[0].strip().lower()
     if not answer:
         return 0
@@ -229,24 +149,3 @@ def _count_rejected(media_type: str, answer: bytes) -> int | None:
         return max(0, int(ExportTraceServiceResponse.FromString(answer).partial_success.rejected_spans))
     except DecodeError:
         return None
-
-
-PROBE_S = 5.0
-
-
-def check_telemetry(config: Config) -> Iterator[Finding]:
-    """Ask the receiver whether it is there and takes spans; it is sent none. Nothing, if traces are off."""
-    try:
-        url = get_url(config)
-        if not url:
-            return
-        check_installed()
-    except SetupError as error:
-        yield Finding("fail", "telemetry", str(error), f"mend it, or unset {ENDPOINT.name}")
-        return
-    result = OtlpClient(url, read_headers(), PROBE_S).send([])
-    if result.outcome is ExportOutcome.SENT:
-        yield Finding("ok", "telemetry", f"{url} takes traces")
-        return
-    remedy = f"start it, or mend {ENDPOINT.name}; meanwhile messages go on, and traces wait"
-    yield Finding("warn", "telemetry", f"{url} takes no traces: {result.reason}", remedy)

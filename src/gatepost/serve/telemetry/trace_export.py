@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,18 +24,27 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.settings import Config
-from gatepost.serve.telemetry import otlp
-from gatepost.serve.telemetry.otlp import ExportOutcome, OtlpClient, SendResult
 from gatepost.serve.telemetry.spans import TraceSpan, make_trace
+from gatepost.serve.telemetry.trace_receiver import (
+    TIMEOUT_S,
+    ExportOutcome,
+    SendResult,
+    check_endpoint,
+    get_url,
+    open_client,
+)
 from gatepost.store.port import Store
 from gatepost.store.sessions.trace_facts import TracePage, find_newest_step, read_page
+
+if TYPE_CHECKING:
+    from gatepost.serve.telemetry.otlp import OtlpClient
 
 LOOK_S = 1.0
 PAGE_STEPS = 300
 MOST_BEHIND = 100_000  # steps that wait for a receiver at most
 PAGE_S = 10.0  # that reading a page may take
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-THREAD_S = 4 * otlp.TIMEOUT_S  # a thread that takes longer is not waited for; no other is started before it ends
+THREAD_S = 4 * TIMEOUT_S  # a thread that takes longer is not waited for; no other is started before it ends
 MOST_SPANS, LARGEST_PAGE = 1000, 10_000  # spans of one request, and of one page
 REMEMBERED = 2 * LARGEST_PAGE  # spans that are not sent twice if something is added to their message later
 LANE = "telemetry"
@@ -54,16 +64,16 @@ class TraceExporter:
     """`trouble`: why the last spans could not be sent; '' if they were."""
 
     def __init__(self, home: Home, store: Store, config: Config) -> None:
-        self._store = store
-        self._url = otlp.get_url(config)
+        self._store, self._config = store, config
+        self._url = get_url(config)
         self._file = home.path / "telemetry.cursor"
         self._threads = BoundedThreadPool(1)
-        self._client = OtlpClient(self._url, otlp.read_headers())
+        self._client: OtlpClient | None = None
         self._page_steps = PAGE_STEPS
         self._remembered: dict[bytes, None] = {}
         self._sent = self._dropped = self._skipped = 0
         self.trouble = ""
-        otlp.check_endpoint(home, config)
+        check_endpoint(home, config)
 
     @property
     def is_on(self) -> bool:
@@ -140,6 +150,7 @@ class TraceExporter:
         result = SendResult(ExportOutcome.SENT)
         for at in range(0, len(spans), MOST_SPANS):
             some = spans[at : at + MOST_SPANS]
+            self._client = self._client or open_client(self._config)
             result = self._client.send(some)
             if result.outcome is ExportOutcome.LATER:
                 return result

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import apsw
 
@@ -16,18 +16,29 @@ from gatepost.store.engine.place import StorePlace, check_library, check_single,
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.port import Db
 
+if TYPE_CHECKING:
+    from gatepost.store.postgres.snapshot import DatabaseReader
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
 def read_snapshot(place: Path | StorePlace, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     """Run `fn` on one snapshot of a store of this version."""
-    if isinstance(place, StorePlace) and place.url:
-        check_library(place)
-        from gatepost.store.postgres.snapshot import read_postgres_snapshot
+    if not isinstance(place, StorePlace):
+        return _read_file(place, fn, *args)
+    database = _find_database(place)
+    return database.read(fn, *args) if database else _read_file(place.path, fn, *args)
 
-        return read_postgres_snapshot(place.url, fn, *args)
-    return _read_file(place.path if isinstance(place, StorePlace) else place, fn, *args)
+
+def _find_database(place: StorePlace) -> "DatabaseReader | None":
+    """None: the store is a file."""
+    if not place.url:
+        return None
+    check_library(place)
+    from gatepost.store.postgres.snapshot import DatabaseReader
+
+    return DatabaseReader(place.url)
 
 
 def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
@@ -107,10 +118,5 @@ def count_expired_leases(db: Db, now: int) -> int:
 def get_clock(home: Home, config: Config | None = None) -> Clock:
     """Return the clock of the store, for a command: the database's if machines share it, else the system's. Without
     `config` the settings are read."""
-    place = find_place(home) if config is None else get_place(home, config)
-    if not place.url:
-        return SystemClock()
-    check_library(place)
-    from gatepost.store.postgres.database_time import make_database_clock
-
-    return make_database_clock(place.url)
+    database = _find_database(find_place(home) if config is None else get_place(home, config))
+    return database.read_clock() if database else SystemClock()

@@ -7,7 +7,7 @@ the authenticator signed. A ticket is good for one sign-in, so a copied answer i
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,17 +19,26 @@ from gatepost.serve.control.operations.credentials import FRESH_LOGIN
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.web.browser_security import is_write_proven, render_csrf_refusal
 from gatepost.serve.web.json_api import error_response, get_text, read_object
-from gatepost.serve.web.signin import webauthn
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
+from gatepost.serve.web.signin.relying_party import (
+    ONLY_THERE,
+    PasskeyOwner,
+    PasskeyRefusal,
+    RelyingParty,
+    find_relying_party,
+)
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketCookies, TicketPurpose, spend
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
 from gatepost.store.people import logins, passkeys
 from gatepost.store.people.passkeys import MOST, NewPasskey, PasskeyCredential
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import audit
 
+if TYPE_CHECKING:
+    from gatepost.serve.web.signin.webauthn import PasskeyCeremonies
+
 NAME = "passkey"
+T = TypeVar("T")
 LARGEST_BODY = 32 * 1024  # bytes
 LONGEST_LABEL = 60
 HANDLE_BYTES = CHALLENGE_BYTES = 32
@@ -62,7 +71,7 @@ class PasskeySignIn:
     async def begin(self, request: Request) -> Response:
         """Return what the browser asks the authenticator for."""
         party, challenge = find_party(request), os.urandom(CHALLENGE_BYTES)
-        options = await asyncio.to_thread(webauthn.render_request, party, challenge)
+        options = await _run(party, lambda ceremonies: ceremonies.render_request(challenge))
         answer = JSONResponse({"options": options})
         await self._tickets.set(request, answer, TicketPurpose.PASSKEY_SIGN_IN, {"challenge": challenge.hex()})
         return answer
@@ -89,13 +98,13 @@ class PasskeySignIn:
     ) -> Callable[[Db, int], str | None] | None:
         """Return what decides in the transaction of the sign-in; None: the signature proves nothing."""
         try:
-            credential_id = await asyncio.to_thread(webauthn.read_credential_id, given)
+            credential_id = await _run(party, lambda ceremonies: ceremonies.read_credential_id(given))
             known = await self._deps.store.read(passkeys.find_credential, credential_id)
             if known is None or known.host != party.place:
                 return None
             challenge = bytes.fromhex(ticket.values["challenge"])
-            check = webauthn.check_assertion
-            count = await asyncio.to_thread(check, party, challenge, known.credential, known.user_handle, given)
+            signed = (challenge, known.credential, known.user_handle, given)
+            count = await _run(party, lambda ceremonies: ceremonies.check_assertion(*signed))
         except PasskeyRefusal:
             return None
         return lambda db, now: record_sign_in(db, known, count, now) if spend(db, ticket, now) else None
@@ -110,7 +119,7 @@ class PasskeySignIn:
         handle = await self._deps.store.read(passkeys.get_handle, visitor.user) or os.urandom(HANDLE_BYTES)
         known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.place)
         owner, challenge = PasskeyOwner(handle, visitor.user, visitor.called), os.urandom(CHALLENGE_BYTES)
-        options = await asyncio.to_thread(webauthn.render_creation, party, owner, challenge, known)
+        options = await _run(party, lambda ceremonies: ceremonies.render_creation(owner, challenge, known))
         answer = JSONResponse({"options": options})
         values = {"challenge": challenge.hex(), "handle": handle.hex(), "user": visitor.user}
         await self._tickets.set(request, answer, TicketPurpose.ADD_PASSKEY, values)
@@ -126,7 +135,7 @@ class PasskeySignIn:
             raise Invalid("", NOT_ADDED.format("it took longer than five minutes; try again"))
         challenge, handle = bytes.fromhex(ticket.values["challenge"]), bytes.fromhex(ticket.values["handle"])
         try:
-            made = await asyncio.to_thread(webauthn.check_creation, party, challenge, given)
+            made = await _run(party, lambda ceremonies: ceremonies.check_creation(challenge, given))
         except PasskeyRefusal as error:
             raise Invalid("", NOT_ADDED.format(error)) from None
         new = NewPasskey(
@@ -153,11 +162,22 @@ class PasskeySignIn:
         return visitor if proven else render_csrf_refusal()
 
 
+async def _run(party: RelyingParty, work: Callable[["PasskeyCeremonies"], T]) -> T:
+    """Do one step of a ceremony in a thread, which also loads the library when the first passkey is used."""
+    return await asyncio.to_thread(lambda: work(_open_ceremonies(party)))
+
+
+def _open_ceremonies(party: RelyingParty) -> "PasskeyCeremonies":
+    from gatepost.serve.web.signin.webauthn import PasskeyCeremonies
+
+    return PasskeyCeremonies(party)
+
+
 def find_party(request: Request) -> RelyingParty:
     """By the Origin, which is that of the Host: what stands before every write has compared them."""
-    party = webauthn.find_relying_party(request.headers.get("origin", ""))
+    party = find_relying_party(request.headers.get("origin", ""))
     if party is None:
-        raise Invalid("", webauthn.ONLY_THERE)
+        raise Invalid("", ONLY_THERE)
     return party
 
 

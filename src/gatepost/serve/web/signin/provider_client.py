@@ -9,7 +9,6 @@ import asyncio
 import base64
 import ipaddress
 import json
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,13 +21,11 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.json_web_tokens import NotProven, TokenHeader, find_key, read_keys
 
 if TYPE_CHECKING:
-    import httpx2
+    from gatepost.serve.web.signin.provider_transport import ProviderTransport
 
 T = TypeVar("T")
 WHAT = "the sign-in provider"
 DISCOVERY = "/.well-known/openid-configuration"
-LARGEST_ANSWER = 256 * 1024  # bytes
-TIMEOUT_S = 10.0  # for one answer, whole
 KEPT_S = 3600.0
 AGAIN_S = 60.0  # between two fetches of the keys
 FAILED_S = 10.0  # after a failure the provider is left alone for so long
@@ -187,46 +184,23 @@ class ProviderClient:
 
     async def _ask(self, method: str, url: str, **given: Any) -> tuple[int, Any]:
         """The status and the JSON of an answer, None if it is none."""
-        tls = await asyncio.to_thread(_get_tls)
-        import httpx2  # loaded by then, beside the event loop
-
+        transport = await asyncio.to_thread(_get_transport)
         if self._at_once >= MOST_AT_ONCE:
             raise Unavailable(WHAT, "too many people wait for it; try again", retry_after=FAILED_S)
         self._at_once += 1
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                async with _make_client(tls) as http:
-                    async with http.stream(method, url, **given) as answer:
-                        return answer.status_code, _parse(await _read(answer))
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
-            raise Unavailable(WHAT, f"{urlsplit(url).netloc} does not answer ({type(error).__name__})") from None
+            status, raw = await transport.ask(method, url, **given)
         finally:
             self._at_once -= 1
+        return status, _parse(raw)
 
 
 @cache
-def _get_tls() -> ssl.SSLContext:
-    """Takes a while: the client is loaded, and the certificates are read."""
-    import httpx2
+def _get_transport() -> "ProviderTransport":
+    """Takes a while: the library is loaded, and the certificates are read."""
+    from gatepost.serve.web.signin.provider_transport import ProviderTransport
 
-    return httpx2.create_ssl_context()
-
-
-def _make_client(tls: ssl.SSLContext) -> "httpx2.AsyncClient":
-    """Sign-ins are few, so no connection is kept."""
-    import httpx2
-
-    headers = {"accept-encoding": "identity"}
-    return httpx2.AsyncClient(verify=tls, timeout=TIMEOUT_S, follow_redirects=False, trust_env=False, headers=headers)
-
-
-async def _read(answer: "httpx2.Response") -> bytes:
-    raw = bytearray()
-    async for chunk in answer.aiter_raw():  # packed answers were not asked for: a small one may be huge inside
-        raw += chunk
-        if len(raw) > LARGEST_ANSWER:
-            raise Unavailable(WHAT, f"it answers with more than {LARGEST_ANSWER} bytes")
-    return bytes(raw)
+    return ProviderTransport()
 
 
 def _parse(raw: bytes) -> Any:
