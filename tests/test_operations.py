@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import pytest
 
 from gatepost.access import acl, grants
-from gatepost.access.budgets import parse_usd
 from gatepost.access.operation_rights import check_scopes
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.money import parse_usd
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
 from gatepost.egress import prices, rules, secret_bindings
@@ -33,9 +33,9 @@ from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.operations.groups import check_link_name
 from gatepost.serve.control.operations.ledger import parse_since
 from gatepost.serve.control.operations.routes import parse_window
-from gatepost.serve.control.operations.secrets import check_name
 from gatepost.serve.control.operations.users import parse_who
 from gatepost.store.rights.acl import AclRow
+from gatepost.store.rights.secret_rows import check_name
 from gatepost.store.rooms.routes import parse_ttl
 from gatepost.store.sessions.sessions import MODES
 

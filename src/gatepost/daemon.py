@@ -32,7 +32,7 @@ from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.contract import describe_missing, list_missing_methods
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store.engine.open_store import wait_for_store
+from gatepost.store.engine.open_store import prepare_store, wait_for_store
 from gatepost.store.gateways.gateway_checks import DRAIN_ASKED
 
 ENOUGH_DESCRIPTORS = 65_536  # more only makes programs slow that go through all of them
@@ -215,6 +215,11 @@ class Daemon:
             busiest=watchdog.busiest.label,
             busiest_ms=round(watchdog.busiest.cpu * 1000),
         )
+
+
+def make_new_store(place: Home) -> None:
+    """In the place of one that is lost. A store that is there is left alone."""
+    prepare_store(place, settings.load_declared(place.path), SystemClock(), new=True)
 
 
 def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:

@@ -2,16 +2,10 @@
 
 import pytest
 
-from gatepost.access.budgets import (
-    count_affordable_tokens,
-    parse_usd,
-    render_about_usd,
-    render_denial,
-    render_notice,
-    render_usd,
-)
+from gatepost.access.budgets import count_affordable_tokens, render_denial, render_notice
 from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid
+from gatepost.core.money import parse_usd, render_about_usd, render_usd
 from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.money.reservations import BudgetDenial
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from tests.cli.conftest import Ran
 
 from gatepost import declarations
-from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
 from gatepost.cli.commands.ledger import render_offset, render_trace
 from gatepost.cli.commands.logs import readable
@@ -24,6 +23,7 @@ from gatepost.cli.commands.settings import RESTART, list_differences
 from gatepost.cli.commands.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.core.money import render_usd
 from gatepost.core.process import home_lock
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import replace

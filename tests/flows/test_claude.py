@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
+from gatepost.core.money import parse_usd
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.serve import room_events

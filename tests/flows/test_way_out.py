@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
 from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
+from gatepost.core.money import parse_usd
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind

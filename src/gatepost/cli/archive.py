@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
+from gatepost.core.keyring import Keyring
 from gatepost.core.process import home_lock
+from gatepost.serve.control.token_auth import TOKEN_FILE, token_path
 from gatepost.store.engine.place import SAVED, find_place
 from gatepost.store.engine.readonly import find_damage, read_snapshot
 from gatepost.store.engine.sqlite_copy import copy_store
@@ -55,8 +58,15 @@ class BackupContents:
     holes: int = 0  # bytes of them in the files
 
 
-def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> BackupContents:
-    """To a new file of the owner's alone. `secret`: further files that are left out."""
+def find_keyring(home: Home) -> str:
+    """Return where the key ring is, which is left out; '' if there is none."""
+    keyring = Keyring(home)
+    return keyring.where if keyring.read() is not None else ""
+
+
+def write_archive(home: Home, target: Path) -> BackupContents:
+    """To a new file of the owner's alone."""
+    token = token_path(home, settings.load_declared(home.path, TOKEN_FILE)).absolute()
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -65,7 +75,7 @@ def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> BackupCo
         raise SetupError(f"{target} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as file:
-            found = _write(home, file, target, secret)
+            found = _write(home, file, target, token)
             file.flush()
             os.fsync(file.fileno())
     except BaseException as error:
@@ -76,7 +86,7 @@ def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> BackupCo
     return found
 
 
-def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) -> BackupContents:
+def _write(home: Home, file: BinaryIO, target: Path, token: Path) -> BackupContents:
     found, running = BackupContents(), home_lock.find_holder(home) is not None
     memory = MemoryFile(home.path / HOME_MEMORY).load() if running else None
     if memory is not None and not is_in_place(home.store, memory.file):
@@ -95,7 +105,7 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
         with open_untrusted(home.path) as root:
             for path, info in _walk(root, found, running):
                 if (
-                    home.path / path in secret
+                    home.path / path == token
                     or os.path.samestat(info, own)
                     or _is_backup(root, path, info, home.store.name)
                 ):

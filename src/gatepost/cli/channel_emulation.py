@@ -22,6 +22,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.flow import channel_specs
 from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost_testing.emulation"
@@ -46,8 +47,6 @@ def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, a
     It prints the page's address and how to add the channel. It ends with Ctrl-C, and forgets everything. Without KIND
     it lists what can be played.
     """
-    from gatepost.flow import channel_specs
-
     place = home_of(home)
     channel_specs.find_kinds(place)
     emulation = _load_emulation()

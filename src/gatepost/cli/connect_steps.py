@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import click
 from msgspec import Struct
 
-from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
 from gatepost.cli.agent_command import choose_command
 from gatepost.cli.installer import install_library, install_program
@@ -20,6 +19,7 @@ from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
+from gatepost.core.money import render_usd, to_usd_number
 from gatepost.core.process import home_lock
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import asdict

@@ -25,6 +25,7 @@ from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
+from gatepost.flow.start_check import check_config
 from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
@@ -32,6 +33,7 @@ from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_m
 from gatepost.serve.control.arguments.connect import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
+from gatepost.serve.control.operations.connect import check_endpoints, list_model_uses
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding, FindingLevel
@@ -72,7 +74,7 @@ def run_checks(home: Home) -> list[Finding]:
     try:
         declarations.load_all(home)
         config = settings.load(home.path)
-        _check_start(home, config)
+        check_config(home, config)
     except GatepostError as error:
         findings.append(Finding("fail", "settings", str(error), "mend or remove what it names"))
         config = _load_readable_settings(home)
@@ -89,13 +91,6 @@ def drop_repeated(findings: list[Finding]) -> list[Finding]:
     """Drop the findings of other checks that repeat why the store cannot be read: its own check says so once."""
     causes = {each.text for each in findings if (each.level, each.subject) == ("fail", "store")}
     return [each for each in findings if each.subject == "store" or not any(cause in each.text for cause in causes)]
-
-
-def _check_start(home: Home, config: Config) -> None:
-    """Raises what `gatepost up` would say of these settings."""
-    from gatepost.flow.start_check import check_config  # heavy
-
-    check_config(home, config)
 
 
 def _load_readable_settings(home: Home) -> Config:
@@ -337,8 +332,6 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
-    from gatepost.serve.control.operations.connect import check_endpoints, list_model_uses
-
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)
     return asyncio.run(check_endpoints([(use, later) for use in uses]))

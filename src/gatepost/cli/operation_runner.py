@@ -11,12 +11,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
 from gatepost.core import settings
+from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock, listen_address
+from gatepost.flow.worktrees import LIMIT_S
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient, get_result
 from gatepost.serve.control.declaration import OperationArgs
-from gatepost.store.engine.readonly import read_store
+from gatepost.store.engine.readonly import get_clock, read_store
 
 PATIENCE_S = 15.0  # a daemon that starts holds the lock before it answers, and imports much
 
@@ -32,8 +35,6 @@ def control_of(home: Home) -> ControlClient:
 
 def zone_of(home: Home) -> tuple[tzinfo | None, str]:
     """The zone in which times are shown, and its name for the table's head: `timezone` where it is set, else local."""
-    from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
-
     config = settings.load_declared(home.path, TIMEZONE)
     if config.source(TIMEZONE) == "default":
         return None, f"local, {datetime.now().astimezone():%Z}"
@@ -51,16 +52,12 @@ def absolute(path: Path) -> str:
 
 def get_worktree_timeout(home: Home) -> float:
     """How long to wait for what is done in a worktree: git, and a setup or teardown after or before it."""
-    from gatepost.flow.worktrees.sandbox_jobs import LIMIT_S
-
     return 2 * settings.load_declared(home.path, LIMIT_S)[LIMIT_S] + TIMEOUT_S
 
 
 def read_operation(home: Home, declared: type[OperationArgs[Any]], given: dict[str, Any]) -> Any:
     """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
-    from gatepost.serve.control.answers import to_json
     from gatepost.serve.control.contract import OPERATIONS
-    from gatepost.store.engine.readonly import get_clock
 
     importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))
     found = OPERATIONS[declared.info.name]

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.money import render_usd
 from gatepost.core.record_fields import FieldView, ShownAs, join_lines, list_views
 from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
@@ -160,8 +161,6 @@ def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show], zone
             return format_iso(said, there)
         return format_time(said, there) if said and isinstance(said, int) else None
     if view.kind is ShownAs.MONEY and isinstance(said, int):
-        from gatepost.access.budgets import render_usd
-
         return render_usd(said) if said else None
     return said
 

@@ -7,6 +7,7 @@ import copy
 import gc
 import importlib
 import os
+import re
 import sys
 from types import TracebackType
 from typing import Any
@@ -16,12 +17,12 @@ import click
 from gatepost import __version__
 from gatepost.cli import commands
 from gatepost.cli.commands import COMMANDS
-from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError, did_you_mean
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
+_NO_COMMAND = re.compile(r"No such command '([^'\n]{1,200})'\.?")
 
 
 OTHER_NAMES = {"approvals": "permit"}  # which help does not list
@@ -113,6 +114,8 @@ def run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GatepostError as error:
+        from gatepost.cli.hints import with_hint
+
         print("gatepost: " + make_visible(with_hint(str(error), _home()).replace("\n", "; ")), file=sys.stderr)
         return 1
     except BrokenPipeError:
@@ -129,8 +132,11 @@ def _with_command(error: click.ClickException) -> click.ClickException:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or not isinstance(context.command, click.Group):
         return error
-    message = with_command(error.message, context.command.list_commands(context))
-    return error if message == error.message else click.UsageError(message, context)
+    found = _NO_COMMAND.search(error.message)
+    if found is None:
+        return error
+    near = did_you_mean(found[1], context.command.list_commands(context))
+    return click.UsageError(f"there is no command {found[1]!r}{near}", context)
 
 
 def _given_home() -> str | None:

@@ -2,7 +2,7 @@
 every direction, and globs that are translated for it.
 
 For patterns that others than the operator may write. Python's `re` goes back and tries again, so a bad pattern and a
-well-chosen text take for ever; it must not be used for those. The library is loaded with the first pattern.
+well-chosen text take for ever; it must not be used for those.
 
 Over the `/` segments of an address or a folder, the signs `*`, `?` and `[…]` of a glob stay within a segment. A segment
 `**` covers any number of segments, also none. Over plain text (`plain`) there are no segments.
@@ -11,6 +11,8 @@ Over the `/` segments of an address or a folder, the signs `*`, `?` and `[…]` 
 import re
 from functools import lru_cache
 from typing import Protocol
+
+import re2
 
 LONGEST = 8192  # characters of an expression
 MOST_MEMORY = 128 * 1024  # of one program and the states that it remembers
@@ -57,8 +59,6 @@ class LinearRegex:
 @lru_cache(maxsize=MOST_KEPT)
 def compile_linear_regex(expression: str) -> LinearRegex:
     """Compile, or raise `BadPattern`. Ask anew for every use instead of keeping it: what is kept is bounded here."""
-    import re2
-
     if len(expression) > LONGEST:
         raise BadPattern(f"it has {len(expression)} characters; at most {LONGEST} are possible")
     if (unread := _UNREAD.search(expression)) is not None:

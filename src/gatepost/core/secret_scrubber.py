@@ -12,6 +12,7 @@ from functools import lru_cache
 from html.entities import codepoint2name
 from typing import Any, Protocol
 
+import re2
 from msgspec import Struct
 
 SHORTEST_SECRET = 8  # characters: a shorter one is found in ordinary words, and would be struck out of them
@@ -138,8 +139,6 @@ def _list_written(value: str) -> _WrittenSecret:
 
 def _compile_pattern(value: str) -> _Re2Pattern:
     """By RE2: Python's own takes forty times as long for a pattern that begins with an alternative."""
-    import re2
-
     options = re2.Options()
     options.encoding, options.log_errors = re2.Options.Encoding.LATIN1, False
     encoded = [form for form in sorted(_encode_base64(value.encode())) if len(form) >= _SHORTEST_FORM]

@@ -12,8 +12,8 @@ import secrets
 
 from msgspec import Struct, field
 
-from gatepost.access.budgets import parse_usd
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.money import parse_usd
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.egress.contract import CallCost

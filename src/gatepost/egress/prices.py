@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost.access.budgets import MICRO, PER, parse_usd
 from gatepost.core import log
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
+from gatepost.core.money import MICRO, PER, parse_usd
 from gatepost.core.settings import Config, setting
 from gatepost.core.settings_file import write_atomically
 from gatepost.egress import tool_costs

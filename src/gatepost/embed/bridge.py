@@ -11,6 +11,7 @@ import os
 import select
 import stat
 import sys
+import time
 
 from gatepost.jsonrpc import protocol
 from gatepost.jsonrpc.plain_json import decode, encode
@@ -308,8 +309,6 @@ def _disconnect_reason(error: "OSError | None" = None) -> str:
 
 def serve(bridge: McpBridge, source: int, sink: int) -> None:
     """Until stdin ends and what was asked is answered, or could have been; or until nobody reads us any more."""
-    import time
-
     link, rest, reading, until = bridge.link, bytearray(), True, 0.0
     poll, asked = select.poll(), dict[int, int]()
     while True:

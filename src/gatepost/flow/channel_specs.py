@@ -6,7 +6,7 @@ of one kind never share a value, but for what the kind declares as its default.
 
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -25,8 +25,10 @@ from gatepost.core.settings import (
     setting,
     setting_instances,
 )
-from gatepost.store.rights.secrets import get_channel_secret_name
-from gatepost.store.rooms.channel_instances import StoredChannel
+from gatepost.store.rights.secret_rows import get_channel_secret_name
+
+if TYPE_CHECKING:
+    from gatepost.store.rooms.channel_instances import StoredChannel
 
 CHANNELS_ON = setting(
     "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."
@@ -194,7 +196,7 @@ def _parse_table(instance: str, table: Mapping[str, Any], where: str, registry: 
     return ChannelSpec(instance=instance, kind=kind, origin=SpecOrigin.FILE, values=values, is_on=is_on)
 
 
-def parse_stored(row: StoredChannel, registry: Registry[ChannelKind] = CHANNELS) -> ChannelSpec:
+def parse_stored(row: "StoredChannel", registry: Registry[ChannelKind] = CHANNELS) -> ChannelSpec:
     where = f"the channel {row.instance}"
     kind = get_kind(row.kind, where, registry)
     return ChannelSpec(
@@ -207,7 +209,7 @@ def parse_stored(row: StoredChannel, registry: Registry[ChannelKind] = CHANNELS)
 
 
 def list_specs(
-    config: Config, rows: Iterable[StoredChannel], registry: Registry[ChannelKind] = CHANNELS
+    config: Config, rows: Iterable["StoredChannel"], registry: Registry[ChannelKind] = CHANNELS
 ) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
     """All of them. Where the store has one of the same name, the file counts. A row that cannot run stops nobody."""
     found, broken = {each.instance: each for each in list_file_specs(config, registry)}, []

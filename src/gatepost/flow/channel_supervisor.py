@@ -42,7 +42,8 @@ from gatepost.flow.server_senders import add_server, is_apart
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store.port import Store
 from gatepost.store.rights import tokens
-from gatepost.store.rights.secrets import SecretReader, get_channel_secret_name
+from gatepost.store.rights.secret_rows import get_channel_secret_name
+from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.store.rooms import channel_instances
 

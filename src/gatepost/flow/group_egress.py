@@ -30,7 +30,8 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetDenial
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import switches
-from gatepost.store.rights.secrets import SecretReader, is_channel_secret
+from gatepost.store.rights.secret_rows import is_channel_secret
+from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.sessions import sessions, turns
 
 RoomAddress = tuple[str, str]

@@ -46,7 +46,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db, Store, inline_read
 from gatepost.store.rights import secrets, tokens
-from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner, get_channel_secret_name
 from gatepost.store.rights.tokens import TIMED_SCHEMES, NewToken, SignatureScheme, Token, TokenKind
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -157,7 +157,7 @@ def _seal(
         return "", ""
     if keyring is None:
         raise Invalid("signature", "this process cannot seal secrets")
-    name = secrets.get_channel_secret_name("hook", ids.new("k"))
+    name = get_channel_secret_name("hook", ids.new("k"))
     value = given or random_values.token_hex(32)
     secrets.put(db, keyring, SecretOwner(folder), name, value, now)
     return name, value

@@ -2,6 +2,7 @@
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process.listen_address import LISTEN, parse
@@ -13,7 +14,7 @@ from gatepost.flow.channel_specs import list_file_specs
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range
 from gatepost.flow.sessions.sandbox.extra_mounts import read_allowed
 from gatepost.flow.sessions.sandbox.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
-from gatepost.flow.sessions.sandbox.sandbox_plan import KIND, TIMEZONE
+from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.flow.sessions.sandbox.sandbox_requirements import parse_programs
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER
 from gatepost.sandboxes.contract import SANDBOXES

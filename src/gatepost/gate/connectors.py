@@ -41,8 +41,8 @@ from gatepost.store.rights import audit, connector_tools, secrets
 from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.rights.connector_tools import AcceptedTool, ConnectorCheck, SeenTool, ToolChange
 from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
-from gatepost.store.rights.secret_rows import render_scope
-from gatepost.store.rights.secrets import SecretReader, is_channel_secret
+from gatepost.store.rights.secret_rows import is_channel_secret, render_scope
+from gatepost.store.rights.secrets import SecretReader
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import ForwardedResult, Tool, check_name
 

@@ -7,6 +7,7 @@ GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_START, GATEPOST_PROVIDER, GATEPOST_
 
 import asyncio
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -93,8 +94,6 @@ def _find_plugin(name: str, plugins: Path | None) -> Path | None:
 
 
 def _load_file(provider: str, path: Path) -> None:
-    import importlib.util
-
     name = f"gatepost_plugins.providers.{provider}"
     spec = importlib.util.spec_from_file_location(name, path)
     if name in sys.modules or spec is None or spec.loader is None:

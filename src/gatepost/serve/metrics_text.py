@@ -12,8 +12,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from gatepost import __version__
-from gatepost.access.budgets import MICRO
 from gatepost.core.clock import SECOND
+from gatepost.core.money import MICRO
 from gatepost.serve.metrics import GatewayMeasurements
 from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store.money.ledger import StoreMeasurements

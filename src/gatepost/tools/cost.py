@@ -4,10 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.access.budgets import MICRO, parse_usd, render_usd, to_usd_number
 from gatepost.access.tiers import Tier, world_of
 from gatepost.core.clock import Period, start_of_period
 from gatepost.core.errors import Invalid
+from gatepost.core.money import MICRO, parse_usd, render_usd, to_usd_number
 from gatepost.core.settings import setting
 from gatepost.messages.text import clean
 from gatepost.store.money import budgets, costs

@@ -19,11 +19,11 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-from gatepost.access.budgets import render_usd
 from gatepost.app import Gateway
 from gatepost.core.clock import Period
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
+from gatepost.core.money import render_usd
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal

@@ -29,10 +29,10 @@ from gatepost.serve.control.arguments.access import (
     RoleMember,
 )
 from gatepost.serve.control.declaration import list_declarations
-from gatepost.store.engine.readonly import read_store
 from gatepost.store.rights.acl import OPERATOR, AclRow, GrantRow
 
 if TYPE_CHECKING:
+    from gatepost.cli.policy import PolicyReader
     from gatepost.tools.contract import Tool
 
 import json
@@ -42,7 +42,6 @@ from gatepost.access.policy import PolicyStep
 from gatepost.gate.aliases import ALIASES
 from gatepost.serve.control.arguments.access import (
     AddPinnedRuleArgs,
-    CallExplanation,
     ExplainCallArgs,
     ListPinnedRulesArgs,
     RemovePinnedRuleArgs,
@@ -108,15 +107,19 @@ def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
         output.print_line(f"Not covered: {gap}")
 
 
+def _open_policies(home: Home) -> "PolicyReader":
+    from gatepost.cli.policy import PolicyReader
+
+    return PolicyReader(home)
+
+
 def _check_tool(home: Home, name: str) -> "Tool | None":
     """None for a pattern, which may mean what is not there yet."""
-    from gatepost.serve.control.operations.access import load_tools
-
     if "*" in name:
         return None
     if name in ALIASES:
         raise Invalid("tool", f"{name!r} is an older name; rules speak of {ALIASES[name].tool!r}")
-    tools = load_tools(home)
+    tools = _open_policies(home).tools
     if name not in tools:
         raise Invalid("tool", f"there is no tool {name!r}{_render_suggestion(name, [*tools, *Subject])}")
     return tools[name]
@@ -127,8 +130,6 @@ def _render_suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _check_row(home: Home, given: dict[str, Any], anyway: bool) -> dict[str, Any]:
-    from gatepost.store.sessions import groups  # heavy for the start of the other commands here
-
     if anyway:
         return given
     principal, action = given["principal"], given["action"]
@@ -150,7 +151,7 @@ def _check_row(home: Home, given: dict[str, Any], anyway: bool) -> dict[str, Any
     if rest == "*" and space not in ("folder", "role"):
         raise Invalid("principal", f"{principal!r} means no address with a slash in it; write {space}:** (or --anyway)")
     if space == "folder" and "*" not in rest:
-        folders = [group.folder for group in read_store(home, groups.list_all)]
+        folders = _open_policies(home).list_folders()
         if rest not in folders:
             raise Invalid("principal", f"there is no group {rest!r}{_render_suggestion(rest, folders)}")
     return given
@@ -223,7 +224,7 @@ def policy_command() -> None:
 @policy_command.command("explain")
 @with_arguments(ExplainCallArgs)
 def explain_call(home: Home, args: dict[str, Any], as_json: bool) -> None:
-    found = _explain_case(home, ExplainCallArgs(**args))
+    found = _open_policies(home).explain(ExplainCallArgs(**args))
     if as_json:
         output.print_json(to_json(found))
         return
@@ -232,13 +233,6 @@ def explain_call(home: Home, args: dict[str, Any], as_json: bool) -> None:
     output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}{asks}")
     for note in found.notes:
         output.print_line(f"Not covered: {note}")
-
-
-def _explain_case(home: Home, args: ExplainCallArgs) -> CallExplanation:
-    from gatepost.cli.policy import policy_of
-    from gatepost.serve.control.operations.access import explain_call, load_tools
-
-    return explain_call(load_tools(home), policy_of(home, args.folder), args)
 
 
 @policy_command.command("test")
@@ -250,14 +244,14 @@ def test_policy(given_home: str | None, file: Path) -> int:
     \b
         {"folder": "acme/eng", "tool": "send", "args": {"chatJid": "telegram:group/1"}, "expect": "allow"}
     """
-    home, wrong, cases = home_of(given_home), 0, 0
+    policies, wrong, cases = _open_policies(home_of(given_home)), 0, 0
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         cases += 1
         case = _parse_case(file, number, line)
         asked = ExplainCallArgs(folder=case["folder"], tool=case["tool"], arguments=case.get("args") or {})
-        told = _explain_case(home, asked)
+        told = policies.explain(asked)
         found = "allow" if told.allowed else "deny"
         if found != case["expect"]:
             wrong += 1

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gatepost.channels.contract import CHANNELS, ChannelState
-from gatepost.cli import output
+from gatepost.cli import channel_questions, output
 from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
@@ -17,6 +17,7 @@ from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import make_json_visible
+from gatepost.flow import channel_specs
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     AddChannelTokenArgs,
@@ -100,9 +101,6 @@ def kinds(run: CommandRun, found: list[ChannelKindItem]) -> None:
 
 def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
     """Ask for exactly what the kind's guide names and was not given."""
-    from gatepost.cli import channel_questions
-    from gatepost.flow import channel_specs
-
     channel_specs.find_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
@@ -156,9 +154,6 @@ def _print_bot(made: ChannelAnswer) -> None:
 
 def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
     """With nothing given, somebody at a terminal is asked for the secrets anew: that is what mends a revoked key."""
-    from gatepost.cli import channel_questions
-    from gatepost.flow import channel_specs
-
     named = channel_questions.parse_secret_names(secret)
     nothing = not any(args[name] for name in ("settings", "unset", "on", "off"))
     if not named and not (nothing and sys.stdin.isatty()):
@@ -185,8 +180,6 @@ def set_channel(run: CommandRun, made: ChannelAnswer, secret: tuple[str, ...]) -
 
 
 def _confirm_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
-    from gatepost.cli import channel_questions
-
     if not yes:
         if not sys.stdin.isatty():
             raise Invalid("--yes", "is needed where nobody can be asked")

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.core.money import render_usd
 from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import Direction, MessageKind
@@ -305,8 +305,7 @@ def run_sweep(home: Home, args: dict[str, Any], as_json: bool, dry_run: bool) ->
 
 
 def _read_retention(home: Home) -> RetentionOverview:
-    from gatepost.flow.retention import MEDIA, ROWS, SESSIONS
-    from gatepost.serve.control.operations.ledger import get_retention_overview
+    from gatepost.serve.control.operations.ledger import RETENTION_SETTINGS, get_retention_overview
 
-    config = settings.load_declared(home.path, *ROWS.values(), MEDIA, SESSIONS)
+    config = settings.load_declared(home.path, *RETENTION_SETTINGS)
     return read_store(home, get_retention_overview, home, config, SystemClock().now())

@@ -101,19 +101,16 @@ def tools_command(given_home: str | None, group: str, folder: str, as_json: bool
 
     Example: gatepost tools acme/eng
     """
-    from gatepost.cli.policy import policy_of
-    from gatepost.gate.dispatch import render_listed_tool
-    from gatepost.gate.policies import visible_tools
-    from gatepost.serve.control.operations.access import load_tools
+    from gatepost.cli.policy import PolicyReader
 
     if group and folder:
         raise click.UsageError("name the group once: gatepost tools FOLDER")
-    home, folder = home_of(given_home), folder or group or ROOT_GROUP
-    policy = policy_of(home, folder)
-    seen = visible_tools(load_tools(home), policy)
+    policies = PolicyReader(home_of(given_home))
+    policy = policies.get_policy(folder or group or ROOT_GROUP)
     if as_json:
-        output.print_json([render_listed_tool(tool, policy) for tool in seen])
+        output.print_json(policies.render_visible(policy))
         return
+    seen = policies.list_visible(policy)
     rows = [
         (
             tool.name,

@@ -5,6 +5,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.clock import iso
+from gatepost.core.money import render_usd
 from gatepost.serve.control.arguments.overview import AgentOverview, GatewayOverview, ShowOverviewArgs
 
 
@@ -41,8 +42,6 @@ def print_health(found: GatewayOverview) -> None:
 
 
 def _make_row(agent: AgentOverview) -> tuple[object, ...]:
-    from gatepost.access.budgets import render_usd
-
     last, step = agent.last, agent.next
     name = f"{agent.title} ({agent.id})" if agent.managed and agent.title else agent.id
     return (

@@ -25,11 +25,14 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
+from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.gateways.folder_check import check_folder_here
 from gatepost.flow.gateways.group_place import check_mark, place_home
+from gatepost.flow.group_egress import open_standalone_egress, wait_for_panic
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import (
     MakeSandboxKind,
@@ -39,6 +42,7 @@ from gatepost.flow.sessions.sandbox.sandbox_plan import (
     wrap_with_forwarder,
 )
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
+from gatepost.store.engine.open_store import open_store
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.gateways.gateway_identity import get_gateway_name
 from gatepost.store.rights import egress, switches
@@ -76,8 +80,6 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
 
     Example: gatepost sandbox run acme/eng -- sh
     """
-    from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
-
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
     if not words:
@@ -149,8 +151,6 @@ async def _run(
 
 
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
-    from gatepost.store.engine.open_store import open_store
-
     store = open_store(home, config, readers=1)
     try:
         return await find_sandbox_uid(store, config, SystemClock(), group.folder, isolated=isolated)
@@ -178,9 +178,6 @@ async def _open_egress(
     home: Home, config: Config, caller: Caller, uid: int | None, own: Mapping[str, VendorBaseUrl]
 ) -> AsyncIterator[SandboxEgress]:
     """An egress.sock as a session has it."""
-    from gatepost.egress.egress_socket import EgressSocket
-    from gatepost.flow.group_egress import open_standalone_egress, wait_for_panic
-
     started: list[Sandbox] = []
     async with open_standalone_egress(home, config) as deps:
         socket = EgressSocket(deps, caller, lambda pid: any(each.owns(pid) for each in started), own)

@@ -32,7 +32,7 @@ from gatepost.serve.control.arguments.secrets import (
 )
 from gatepost.store.engine.place import find_place
 from gatepost.store.rights.egress import EgressAttempt, EgressRule
-from gatepost.store.rights.secret_rows import Binding, Secret, SecretOwner, SecretUse
+from gatepost.store.rights.secret_rows import Binding, Secret, SecretOwner, SecretUse, check_name
 
 _STDIN = ("-", "stdin")
 
@@ -48,8 +48,6 @@ def secret_command() -> None:
 
 
 def _add_value(home: Home, args: dict[str, Any], value: str | None) -> dict[str, Any]:
-    from gatepost.serve.control.operations.secrets import check_name
-
     check_name(args["name"])  # before anything is asked for
     if value is None or value in _STDIN:
         value = _read_value(args["name"])

@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from gatepost.access.budgets import render_usd
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.money import render_usd
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
 from gatepost.serve.control.arguments.sessions import (

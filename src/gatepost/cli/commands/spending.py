@@ -6,6 +6,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.money import parse_usd, render_usd
 from gatepost.serve.control.arguments.spending import (
     SPENT_BY,
     BudgetAmounts,
@@ -58,8 +59,6 @@ def _list_cells(amounts: BudgetAmounts) -> tuple[str, ...]:
 
 
 def _usd(amount: float) -> str:
-    from gatepost.access.budgets import parse_usd, render_usd
-
     return render_usd(parse_usd(amount, "amount"))
 
 
@@ -70,8 +69,6 @@ def _name(budget: BudgetView) -> str:
 @click.command()
 @from_operation(ShowCostArgs)
 def cost_command(run: CommandRun, report: SpendingReport) -> None:
-    from gatepost.access.budgets import render_usd
-
     others = [name for name in SPENT_BY if name != report.by]
     output.print_records(SpendingRow, report.rows, empty="nothing was spent", without=others)
     if report.rows:

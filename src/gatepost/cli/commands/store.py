@@ -1,17 +1,20 @@
 """`gatepost store` and `backup`: the store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
-from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.serve.control.answers import to_json
+
+if TYPE_CHECKING:
+    from gatepost.store.engine.store_copy import CopiedTable
 from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
 
 SQLITE, POSTGRES = "sqlite", "postgres"
@@ -36,7 +39,6 @@ def copy_store(home: str | None, source: str, target: str, as_json: bool) -> Non
     as it is.
     """
     from gatepost.store.engine.open_store import copy_store_rows
-    from gatepost.store.engine.store_copy import CopiedTable
 
     place = home_of(home)
     old, new = _parse_place(place, "FROM", source), _parse_place(place, "TO", target)
@@ -109,19 +111,16 @@ def backup_command(home: str | None, file: Path | None, as_json: bool) -> int:
     changes with the first secret and with `gatepost secret rotate`. The keys of channels' devices, logs, sockets and
     installed programs are left out, too. docs/operations.md has the steps of a restore.
     """
-    from gatepost.cli.archive import list_devices, write_archive
-    from gatepost.core.keyring import Keyring
-    from gatepost.serve.control.token_auth import TOKEN_FILE, token_path
+    from gatepost.cli.archive import find_keyring, list_devices, write_archive
 
     place = home_of(home)
     moment = (iso(SystemClock().now()) or "").replace("-", "").replace(":", "").partition(".")[0]
     target = (file or Path(f"gatepost-backup-{moment}Z.tar.gz")).expanduser().absolute()
-    keyring, config = Keyring(place), settings.load_declared(place.path, TOKEN_FILE)
-    found = write_archive(place, target, frozenset({token_path(place, config).absolute()}))
+    found = write_archive(place, target)
     size = target.stat().st_size
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
-        told |= {"keyring": keyring.where if keyring.read() else None, "devices": list_devices(place)}
+        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place)}
         output.print_json(told)
         return 0
     output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
@@ -129,9 +128,9 @@ def backup_command(home: str | None, file: Path | None, as_json: bool) -> int:
         output.print_line(f"left out, because it is no file or could not be read: {each}")
     if len(found.skipped) > 10:
         output.print_line(f"… and {len(found.skipped) - 10} more (--json lists them)")
-    if keyring.read() is not None:
+    if keyring := find_keyring(place):
         output.print_line(
-            f"without the key ring: no secret in it opens without {keyring.where}; keep a copy of that elsewhere"
+            f"without the key ring: no secret in it opens without {keyring}; keep a copy of that elsewhere"
         )
     if devices := list_devices(place):
         output.print_line(f"without the keys of devices: {', '.join(devices)} are linked anew after a restore")

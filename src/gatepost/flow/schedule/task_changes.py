@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from gatepost.core.clock import to_microseconds
+from gatepost.core.clock import TIMEZONE, to_microseconds
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.record_changes import get_given, make_change
 from gatepost.core.records import extend
@@ -19,7 +19,6 @@ from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, sched
 from gatepost.flow.schedule.held_texts import HeldText, hold_text, withdraw_text
 from gatepost.flow.schedule.task_rights import judge_tasks
 from gatepost.flow.schedule.times import Schedule, check_interval, list_due, parse_moment, parse_schedule, parse_zone
-from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
 from gatepost.messages.text import clean
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState

@@ -13,20 +13,14 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
 from itertools import islice, pairwise, takewhile
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
-from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, iso
+from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, find_zone, iso
 from gatepost.core.errors import Invalid
-from gatepost.store.schedule.tasks import ScheduleKind
-
-if TYPE_CHECKING:
-    from cronsim import CronSim
-
-from gatepost.core.clock import find_zone
-from gatepost.store.schedule.tasks import Task
+from gatepost.store.schedule.tasks import ScheduleKind, Task
 
 LONGEST_TEXT = 200  # characters of a schedule
 LONGEST_INTERVAL = 3660 * DAY
@@ -269,10 +263,8 @@ def _walk(schedule: Schedule, at: int) -> Iterator[int]:
             yield found
 
 
-def _make_cron(fields: str, after: datetime) -> "CronSim":
+def _make_cron(fields: str, after: datetime) -> CronSim:
     """ValueError, if they cannot be read."""
-    from cronsim import CronSim, CronSimError  # only who has such tasks pays for it
-
     try:
         return CronSim(fields, after)
     except CronSimError as error:

@@ -30,7 +30,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError, U
 from gatepost.core.files.untrusted_files import UntrustedFolder, is_larger, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.flow.sessions.host import sandbox_processes
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
@@ -46,6 +46,7 @@ from gatepost.flow.sessions.sandbox.sandbox_plan import (
     wrap_with_forwarder,
 )
 from gatepost.flow.sessions.sandbox.start_folder import PROJECT, StartFolder
+from gatepost.flow.worktrees import LIMIT_S
 from gatepost.messages.text import one_line
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store.port import Store
@@ -56,7 +57,6 @@ from gatepost.tools.call import Caller
 
 MOST_NAMED_REFS, LONGEST_REF = 8, 100
 _STASH = re.compile(r"gatepost/stash/\d+")
-LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
 PREFIX = "job"
 TIMEOUT = "TIMEOUT"
 LARGEST_ANSWER = 1024 * 1024

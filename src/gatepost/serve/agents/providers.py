@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from gatepost.access.budgets import to_usd_number
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.core.money import to_usd_number
 from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups import WORLD

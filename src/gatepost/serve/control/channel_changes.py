@@ -15,7 +15,8 @@ from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.pairing import PAGE_URL, get_page_url
 from gatepost.serve.control.arguments.channels import SetChannelArgs
-from gatepost.serve.control.operations.secrets import check_name, check_value
+from gatepost.serve.control.operations.secrets import check_value
+from gatepost.store.rights.secret_rows import check_name
 from gatepost.store.rooms import channel_instances
 
 OTHERS_S = 10.0  # for the question whether another channel is the same bot

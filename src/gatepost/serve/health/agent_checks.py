@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatepost.access.budgets import render_usd
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
+from gatepost.core.money import render_usd
 from gatepost.core.settings import Config
 from gatepost.egress import audio, speech
 from gatepost.egress.prices import FILE as FILE_OF_PRICES

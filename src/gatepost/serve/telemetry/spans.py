@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from gatepost.access.budgets import MICRO
+from gatepost.core.money import MICRO
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.sessions.trace_facts import (

@@ -11,11 +11,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.access.budgets import render_about_usd
 from gatepost.access.senders import COMMANDING, Rights, check_sender
 from gatepost.access.tiers import covers
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
+from gatepost.core.money import render_about_usd
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_decision

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from gatepost.core.errors import Invalid
+from gatepost.core.money import DEAREST
 from gatepost.store.engine.table import Table
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetNotice, BudgetStatus
@@ -20,7 +21,6 @@ from gatepost.store.port import Db, LockKind
 
 NO_TOKENS = TokenCounts()
 MOST_SIZES = 1000  # prompt sizes that are kept
-DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
 
 
 class BudgetReservation(Struct, frozen=True):

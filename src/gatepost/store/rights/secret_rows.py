@@ -1,12 +1,17 @@
 """Secrets, their uses and their bindings as the store has them, without any value. Nothing here seals or opens one."""
 
+import re
 from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.errors import Invalid
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, inline_read
+
+CHANNELS = "CHANNEL_"  # how the names of channels' secrets begin: for their platforms alone, never for an agent
+_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 
 UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
 
@@ -121,3 +126,19 @@ def remove_binding(db: Db, folder: str | None, name: str, place: tuple[str, str,
         (folder or "", name, *place),
     )
     return [BINDINGS.parse(row) for row in rows]
+
+
+def check_name(name: str) -> str:
+    """Does not repeat what was given: it may be the value, in the wrong place."""
+    if not _SECRET_NAME.match(name):
+        raise Invalid("name", "a secret is named in capitals, digits and `_`, at most 64, like ANTHROPIC_API_KEY")
+    return name
+
+
+def get_channel_secret_name(instance: str, name: str) -> str:
+    """`CHANNEL_WORK_TOKEN` for the setting `token` of the instance `work`."""
+    return f"{CHANNELS}{instance}_{name}".upper().replace("-", "_")
+
+
+def is_channel_secret(name: str) -> bool:
+    return name.startswith(CHANNELS)

@@ -25,20 +25,9 @@ ANTHROPIC_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # of a subscription, made by `cla
 OPENAI_API_KEY = "OPENAI_API_KEY"
 KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that the gateway itself uses
 
-CHANNELS = "CHANNEL_"  # how the names of channels' secrets begin: for their platforms alone, never for an agent
-
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
 VALUE_KEPT, UNREADABLE_KEPT = HOUR, 10 * SECOND  # until a value that is kept open is opened anew
 MOST_NAMED = 5  # gateways in an error
-
-
-def get_channel_secret_name(instance: str, name: str) -> str:
-    """`CHANNEL_WORK_TOKEN` for the setting `token` of the instance `work`."""
-    return f"{CHANNELS}{instance}_{name}".upper().replace("-", "_")
-
-
-def is_channel_secret(name: str) -> bool:
-    return name.startswith(CHANNELS)
 
 
 SECRETS = Table("secrets", Secret)

@@ -11,7 +11,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner, get_channel_secret_name
 from gatepost.store.rooms import channel_cursors
 
 GATEWAY = SecretOwner()  # whose a channel's secrets are
@@ -54,7 +54,7 @@ def put(db: Db, new: StoredChannel) -> None:
 def put_secrets(db: Db, keyring: Keyring, instance: str, values: Mapping[str, str], now: int) -> None:
     """By the last names of their settings."""
     for name, value in values.items():
-        secrets.put(db, keyring, GATEWAY, secrets.get_channel_secret_name(instance, name), value, now)
+        secrets.put(db, keyring, GATEWAY, get_channel_secret_name(instance, name), value, now)
 
 
 def remove(db: Db, instance: str, secret_names: Iterable[str]) -> bool:
@@ -68,11 +68,9 @@ def remove(db: Db, instance: str, secret_names: Iterable[str]) -> bool:
 def list_secret_names(db: Db, instance: str, others: Iterable[str]) -> list[str]:
     """The secrets of an instance that are set, by their names in the store. `others`: the other instances, whose names
     may begin alike."""
-    own = secrets.get_channel_secret_name(instance, "")
+    own = get_channel_secret_name(instance, "")
     longer = tuple(
-        prefix
-        for each in others
-        if (prefix := secrets.get_channel_secret_name(each, "")) != own and prefix.startswith(own)
+        prefix for each in others if (prefix := get_channel_secret_name(each, "")) != own and prefix.startswith(own)
     )
     names = {each.name for each in secrets.list_all(db) if not each.folder and not each.user_id}
     return sorted(name for name in names if name.startswith(own) and not (longer and name.startswith(longer)))

@@ -33,8 +33,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secret_rows import SecretOwner
-from gatepost.store.rights.secrets import is_channel_secret
+from gatepost.store.rights.secret_rows import SecretOwner, is_channel_secret
 from gatepost_testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider, ProviderFault
 from gatepost_testing.waiting import PATIENCE_S
 

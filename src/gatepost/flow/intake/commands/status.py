@@ -1,7 +1,7 @@
 """/status and /usage: what the agent of this chat is doing, and what it costs."""
 
-from gatepost.access.budgets import render_usd
 from gatepost.core.clock import MINUTE, SECOND, Period, iso, start_of_period
+from gatepost.core.money import render_usd
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from gatepost.core.clock import TIMEZONE
 from gatepost.core.settings import Config
 from gatepost.egress import audio
-from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import BATCH, SessionDeps
 from gatepost.mailbox.runner_frames import (
@@ -32,7 +32,7 @@ async def make_welcome(parts: SessionDeps, session: Session, group: Group, provi
         provider=provider,
         model=session.model or group.model,
         conversation=bound_conversation(known),
-        timezone=parts.config[sandbox_plan.TIMEZONE],
+        timezone=parts.config[TIMEZONE],
         batch=parts.config[BATCH],
         spans_rooms=session.mode == SessionMode.AGENT_SHARED,
         options=_make_options(parts, session, group, provider),

@@ -18,6 +18,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import gatepost
+from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
@@ -44,7 +45,6 @@ KIND = setting(
     "auto",
     help="Where agents run: auto (the first that works of the isolated ones), bubblewrap, process (no isolation) …",
 )
-TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
 
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"

@@ -59,6 +59,7 @@ from gatepost.store.schedule.retention import RetentionCounts
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.store.sessions import sessions
 
+RETENTION_SETTINGS = (*ROWS.values(), MEDIA, SESSIONS)
 MOST_FOUND = 200  # messages that a search finds
 LONGEST_NUMBER = 18  # digits of a message's id
 GAPS = (

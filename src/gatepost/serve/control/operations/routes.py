@@ -149,7 +149,6 @@ async def remove(deps: OperationDeps, args: RemoveRouteArgs) -> Route:
 @read_operation
 def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     from gatepost.flow.intake import command_dispatch  # a command that lists routes starts without them
-    from gatepost.flow.intake.decision_explanation import explain_decision
 
     address = addresses.parse(args.address)
     if args.verb not in tuple(Verb):
@@ -162,7 +161,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     command = command_dispatch.parse_known(args.text)
     said = _make_routed(args, address, instance, direct=args.direct or (room is not None and room.direct))
     said = replace(said, is_command=command is not None)
-    found = explain_decision(db, said, policy, command, now)
+    found = decision_explanation.explain_decision(db, said, policy, command, now)
     facts = make_question(db, RuleCache(), said).facts
     known = {group.folder for group in groups.list_all(db)}
     verdicts = decision_explanation.explain_routes(routes.list_all(db), facts, known.__contains__)

@@ -5,7 +5,6 @@ A secret's value comes in and never goes out.
 """
 
 import asyncio
-import re
 
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
@@ -46,18 +45,10 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import egress, secret_rows, secrets
 from gatepost.store.rights.egress import EgressAttempt, EgressRule
-from gatepost.store.rights.secret_rows import Binding, SecretOwner, SecretUse
+from gatepost.store.rights.secret_rows import Binding, SecretOwner, SecretUse, check_name, is_channel_secret
 from gatepost.store.sessions import groups
 
 LARGEST_VALUE = 64 * 1024  # bytes
-_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
-
-
-def check_name(name: str) -> str:
-    """Does not repeat what was given: it may be the value, in the wrong place."""
-    if not _SECRET_NAME.match(name):
-        raise Invalid("name", "a secret is named in capitals, digits and `_`, at most 64, like ANTHROPIC_API_KEY")
-    return name
 
 
 def check_value(value: str) -> str:
@@ -74,7 +65,7 @@ def check_value(value: str) -> str:
 
 def check_key(name: str, value: str) -> str:
     """The same for a secret that is struck out of answers: a short one would be struck out of ordinary words."""
-    if len(check_value(value)) < SHORTEST_SECRET and not secrets.is_channel_secret(name):
+    if len(check_value(value)) < SHORTEST_SECRET and not is_channel_secret(name):
         raise Invalid("value", render_too_short(name))
     return value
 
@@ -166,7 +157,7 @@ async def remove_secret(deps: OperationDeps, args: RemoveSecretArgs) -> SecretRe
 @operation
 async def bind_secret(deps: OperationDeps, args: BindSecretArgs) -> BindSecretResult:
     name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
-    if secrets.is_channel_secret(name):
+    if is_channel_secret(name):
         raise Invalid("name", f"{name} is a channel's, for its platform alone; no agent's request may carry it")
     header, template = secret_bindings.parse_binding_header(args.header)
     holder, now = parse_owner(args.folder, "").folder, deps.clock.now()

@@ -1,8 +1,8 @@
 """Money: what may be spent, and what was."""
 
-from gatepost.access.budgets import parse_usd, to_usd_number
 from gatepost.core.clock import DAY, Period, iso, start_of_period
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.money import parse_usd, to_usd_number
 from gatepost.core.records import asdict, replace
 from gatepost.serve.control.arguments.spending import (
     BudgetAmounts,

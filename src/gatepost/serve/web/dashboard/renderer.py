@@ -13,8 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 
-from gatepost.access.budgets import render_about_usd
 from gatepost.core.clock import SECOND
+from gatepost.core.money import render_about_usd
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gatepost.access.budgets import render_usd
+from gatepost.core.money import render_usd
 
 
 class Tone(StrEnum):

@@ -2,8 +2,8 @@
 
 from urllib.parse import urlencode
 
-from gatepost.access.budgets import render_about_usd
 from gatepost.core.clock import iso
+from gatepost.core.money import render_about_usd
 from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeStep
 from gatepost.serve.control.arguments.overview import (
     LONGEST_SEARCH,

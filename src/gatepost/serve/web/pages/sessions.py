@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from gatepost.access.budgets import render_usd
 from gatepost.core.clock import iso
+from gatepost.core.money import render_usd
 from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison
 from gatepost.serve.control.arguments.sessions import (
     ListSessionsArgs,

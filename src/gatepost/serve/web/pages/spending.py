@@ -1,6 +1,6 @@
 """Costs: what was spent, by day, group, model and person, against what may be."""
 
-from gatepost.access.budgets import render_about_usd
+from gatepost.core.money import render_about_usd
 from gatepost.serve.control.arguments.spending import (
     SPENT_BY,
     BudgetAmounts,

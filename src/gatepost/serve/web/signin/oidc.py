@@ -37,7 +37,8 @@ from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchan
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketCookies, TicketPurpose, spend
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rights.secrets import KeptSecrets, get_channel_secret_name
+from gatepost.store.rights.secret_rows import get_channel_secret_name
+from gatepost.store.rights.secrets import KeptSecrets
 
 
 class OidcClaim(StrEnum):
