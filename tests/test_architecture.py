@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -193,6 +193,34 @@ def test_a_third_party_import_is_found_behind_modules_of_ours() -> None:
     sources = {"gatepost.a": "import os\nimport gatepost.b", "gatepost.b": "import gatepost.a\ndef f(): import msgspec"}
     planted = {name: Module(name, Path(f"{name}.py"), ast.parse(text)) for name, text in sources.items()}
     assert third_party_imports("gatepost.a", planted) == ["gatepost.b:2 imports msgspec"]
+
+
+MOST_DEFERRED = 60
+
+
+def deferred_imports(known: Iterable[Module]) -> list[str]:
+    """Return the imports inside functions. One is for what is rare or optional, and heavy. Two of the same library say
+    that the noun which needs it should be a module, loaded in one place."""
+    return sorted(
+        {
+            f"{module.name}:{each.lineno}"
+            for module in known
+            for function in find_nodes(module.tree, ast.FunctionDef, ast.AsyncFunctionDef)
+            for each in ast.walk(function)
+            if isinstance(each, ast.Import | ast.ImportFrom)
+        }
+    )
+
+
+def test_few_imports_are_inside_functions() -> None:
+    found = deferred_imports(each for each in modules().values() if rank(each.name) != RANKS["gatepost_testing"])
+    assert len(found) <= MOST_DEFERRED, found
+
+
+def test_an_import_inside_a_function_is_found_once() -> None:
+    text = "import os\nclass A:\n  async def f(self):\n    def g():\n      import json\n    from os import path"
+    planted = Module("gatepost.a", Path("a.py"), ast.parse(text))
+    assert deferred_imports([planted]) == ["gatepost.a:5", "gatepost.a:6"]
 
 
 AGENT = re.compile(r"codex|opencode|gemini|goose", re.IGNORECASE)

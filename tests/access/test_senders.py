@@ -2,7 +2,8 @@
 
 import pytest
 
-from gatepost.access.senders import check_sender, is_person, is_program, rights_by_acl, rights_of
+from gatepost.access.senders import check_sender, is_program, rights_by_acl, rights_of
+from gatepost.messages.inbound import is_person
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms.rooms import RoomPolicy

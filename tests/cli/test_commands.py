@@ -31,7 +31,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.serve.control.operations.ledger import find_trace
+from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages, outbox
@@ -537,7 +537,7 @@ def render(status: StatusReport) -> str:
 
 def test_a_trace_names_the_gateway_that_its_group_waits_for(db: Db) -> None:
     message_id, _ = ask(db, "hello", "p1", 1_000_000)
-    life = find_trace(db, str(message_id))
+    life = make_trace_view(find_trace(db, str(message_id)))
     folder = life.entries[0].folder
     shown = render_trace(life, None, "UTC", {str(folder): "second"})
     assert f"in {folder} (waits for gateway second, which is gone)" in str(shown[2])

@@ -170,7 +170,7 @@ HIDDEN: Hidden = {
     ),
     (PAGE, "LedgerStatus"): hide(IN_COMMAND="oldest_s"),
     (COMMAND, "RetryResult"): hide(ADDRESS="instance"),
-    (COMMAND, "MessageTraceView"): hide(IN_TRACE="message entries moments model_calls effects", ID="trace_id"),
+    (COMMAND, "MessageTraceView"): hide(ID="trace_id"),
     (PAGE, "MessageTraceView"): hide(ID="trace_id"),
     (COMMAND, "Message"): hide(
         ON_PAGE="instance platform_id verb reply_to revision forward_from", SAID="folder at", MACHINERY="event topic"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.cli.commands.sandboxes import choose_kind
+from gatepost.cli.sandbox_run import choose_kind
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config

@@ -6,21 +6,12 @@ from typing import Literal
 from msgspec import Struct
 
 from gatepost.access import acl
-from gatepost.messages import inbound
 from gatepost.store.people.users import SenderRoles, UserRole
 from gatepost.store.rights.acl import AclRow
 from gatepost.store.rooms.rooms import RoomPolicy
 
 Rights = Literal["owner", "admin", "member", "guest"]
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
-SYNTHETIC = (
-    "agent",
-    "gatepost",
-    "task",
-    inbound.UNTRUSTED_PLATFORM,
-)  # of senders that are no people; nobody there gives commands
-
-
 PROGRAMS = ("bot", "webhook")  # what stands before the id of a sender that is one
 
 
@@ -83,9 +74,3 @@ def is_program(sender: str) -> bool:
     """Return True if a channel says that a bot or a webhook wrote it: `discord:bot/7`, `slack:T1/bot/B2`. Such a sender
     has rights like anybody, but who talks to it must not go on by itself."""
     return sender.rpartition("/")[0].replace(":", "/").rpartition("/")[2] in PROGRAMS
-
-
-def is_person(sender: str) -> bool:
-    """Return True if somebody outside wrote it who is known to be who they say, and not an agent or the gateway
-    itself."""
-    return sender.partition(":")[0] not in SYNTHETIC

@@ -11,6 +11,7 @@ from functools import lru_cache
 from gatepost.core.errors import Invalid
 
 ROOT_FOLDER = "root"
+DEFAULTS = (ROOT_FOLDER, "home")  # the groups that every gateway has
 LONGEST_FOLDER = 255
 _SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
 _TAKEN = frozenset({"share"})
@@ -31,6 +32,11 @@ def tier_of(folder: str) -> Tier:
     if folder == ROOT_FOLDER:
         return Tier.ROOT
     return Tier(min(folder.count("/") + 1, 3))
+
+
+def check_removable(folder: str) -> None:
+    if folder in DEFAULTS:
+        raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
 
 
 def check_folder(folder: str, field: str = "folder") -> str:

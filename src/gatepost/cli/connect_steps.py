@@ -2,6 +2,7 @@
 pointed at it. Each step says what it found; a step that fails leaves everything as it was.
 """
 
+import json
 import os
 import shlex
 import sys
@@ -12,8 +13,7 @@ import click
 from msgspec import Struct
 
 from gatepost.cli import output
-from gatepost.cli.agent_command import choose_command
-from gatepost.cli.installer import install_library, install_program
+from gatepost.cli.installer import Tell, install_library, install_program
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import ids, settings
@@ -22,7 +22,7 @@ from gatepost.core.home import Home
 from gatepost.core.money import render_usd, to_usd_number
 from gatepost.core.process import home_lock
 from gatepost.core.record_fields import ShownAs, shown
-from gatepost.core.records import asdict
+from gatepost.core.records import asdict, replace
 from gatepost.egress import prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
@@ -34,6 +34,7 @@ from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.agent_registry import find_command
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.connect import (
     CancelTrialArgs,
@@ -45,6 +46,7 @@ from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
+    has_command,
     has_library,
     has_program,
     list_agents,
@@ -413,3 +415,35 @@ def _read_key_and_groups(db: Db, chosen: ProviderSpec, config: settings.Config) 
     key = next((name for name in list_key_names(chosen) if find_nearest_owner(db, WORLD, name) is not None), "")
     run = (load_effective_group(db, config, group.folder) for group in groups.list_all(db))
     return key, tuple(each.folder for each in run if each is not None and each.provider == chosen.name)
+
+
+def choose_command(
+    home: Home, chosen: ProviderSpec, group: Group, given: str, listed: str, tell: Tell, *, ask: bool
+) -> dict[str, str]:
+    """The provider's options that start it. `given`: the operator's command; `listed`: an id in the registry."""
+    if (given or listed) and not chosen.command_options:
+        those = ", ".join(each.name for each in list_agents(home).values() if each.command_options)
+        raise Invalid("--command" if given else "agent", f"belongs to {those}; the others know their own")
+    if given and listed:
+        raise Invalid("--command", f"{listed} has one in the ACP registry; give one of the two")
+    if listed:
+        return _agree_to_command(home, chosen, listed, tell, ask=ask)
+    if not given and not has_command(chosen, group):
+        raise Invalid("--command", "which program is it to be? Like --command 'PROGRAM acp'")
+    return {"command": given} if given else {}
+
+
+def _agree_to_command(home: Home, chosen: ProviderSpec, listed: str, tell: Tell, *, ask: bool) -> dict[str, str]:
+    found = find_command(home, listed, tell)
+    program, command = found.words[0], shlex.join(found.words)
+    tell(f"{found.title} of the ACP registry is started by: {command}")
+    if found.variables:
+        tell(f"with these variables: {shlex.join(map('='.join, found.variables.items()))}")
+    if not has_program(home, replace(chosen, programs=(program,))):
+        tell(f"{program} is not on this machine; install it first" + (f": {found.archive}" if found.archive else ""))
+    if not ask:
+        agreed = f"gatepost connect {chosen.name} --command {shlex.quote(command)}"
+        raise Invalid("agent", f"nobody is here to agree to a command of the registry; if you do: {agreed}")
+    if not click.confirm("Run this in the group's sandbox, now and in every session?", err=True):
+        raise Invalid("agent", "nothing was changed")
+    return {"command": command, **({"env": json.dumps(found.variables)} if found.variables else {})}

@@ -1,7 +1,6 @@
 """Guesses at what was meant where a command names something that is not there: one place for every command. `program`
 imports it when a command has failed: it reads the store."""
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -13,20 +12,12 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, worktrees
 
-_MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,200})'")
 
-
-def with_hint(text: str, home: Home) -> str:
-    """An error's text, with the nearest name that there is. Not for people: their names share long beginnings, so that
-    somebody else would always be near."""
-    found = _MISSING.search(text)
-    if found is None or "did you mean" in text:
-        return text
-    hint = ""
+def find_near_name(kind: str, name: str, home: Home) -> str:
+    """Return the words that ask for the nearest name of a kind; '' if none is near, or none can be read."""
     with suppress(GatepostError, OSError):
-        hint = did_you_mean(found[2], _names(found[1], home))
-    rest = text[found.end() :]
-    return text[: found.end()] + hint + (rest.removeprefix(";") if hint else rest)
+        return did_you_mean(name, _names(kind, home))
+    return ""
 
 
 def _names(kind: str, home: Home) -> list[str]:

@@ -22,6 +22,7 @@ from gatepost.core.errors import GatepostError, did_you_mean
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
+_MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,200})'")
 _NO_COMMAND = re.compile(r"No such command '([^'\n]{1,200})'\.?")
 
 
@@ -114,9 +115,7 @@ def run(args: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except GatepostError as error:
-        from gatepost.cli.hints import with_hint
-
-        print("gatepost: " + make_visible(with_hint(str(error), _home()).replace("\n", "; ")), file=sys.stderr)
+        print("gatepost: " + make_visible(_with_name(str(error)).replace("\n", "; ")), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read us has enough
@@ -126,6 +125,18 @@ def run(args: list[str]) -> int:
 
 def _home() -> homes.Home:
     return homes.find(_given_home())
+
+
+def _with_name(text: str) -> str:
+    """An error's text, with the nearest name that there is. Not for people: their names share long beginnings, so that
+    somebody else would always be near."""
+    found = _MISSING.search(text)
+    if found is None or "did you mean" in text:
+        return text
+    from gatepost.cli.hints import find_near_name
+
+    hint, rest = find_near_name(found[1], found[2], _home()), text[found.end() :]
+    return text[: found.end()] + hint + (rest.removeprefix(";") if hint else rest)
 
 
 def _with_command(error: click.ClickException) -> click.ClickException:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost.access.senders import is_person
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core import ids
@@ -23,7 +22,7 @@ from gatepost.core.settings import setting
 from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment, flush_folder, make_safe_names
 from gatepost.flow.requests.decide import OPERATOR
-from gatepost.messages.inbound import Attachment, AttachmentKind, Direction
+from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, is_person
 from gatepost.messages.outbound import OutboundFile
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage

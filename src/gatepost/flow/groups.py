@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from gatepost.access.tiers import DEFAULTS
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core import log
 from gatepost.core.clock import Clock
@@ -38,8 +39,7 @@ from gatepost.store.sessions import groups, sessions, worktrees
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.worktrees import WorktreeState
 
-ROOT, WORLD = "root", "home"
-DEFAULTS = (ROOT, WORLD)
+ROOT, WORLD = DEFAULTS
 DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
 MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}

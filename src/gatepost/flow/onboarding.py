@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gatepost.access.approvers import choose_next
-from gatepost.access.senders import is_person
 from gatepost.core.clock import DAY, Period, start_of_period
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
@@ -17,7 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoi
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
 from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.requests.ask_approver import list_approvers
-from gatepost.messages.inbound import MessageKind
+from gatepost.messages.inbound import MessageKind, is_person
 from gatepost.messages.text import one_line
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.outbox import EffectOrigin

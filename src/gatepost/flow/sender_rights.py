@@ -9,7 +9,7 @@ from gatepost.access import senders
 from gatepost.access.acl import RoleMemberships, expand_roles, list_valid_rows
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.senders import Rights
-from gatepost.messages.inbound import get_claimed, is_untrusted
+from gatepost.messages.inbound import get_claimed, is_person, is_untrusted
 from gatepost.store.people import users
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.port import Db
@@ -76,7 +76,7 @@ def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
 def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Return those of (person, group) in which the person may not speak to the group. The access list is read once, and
     each person's roles. Without a row about people nobody is shut out."""
-    known = {each for each in asked if each[0] and each[0] != OPERATOR and senders.is_person(each[0])}
+    known = {each for each in asked if each[0] and each[0] != OPERATOR and is_person(each[0])}
     if not known or not acl.has_people_rows(db):
         return set()
     members = acl.list_members(db)

@@ -21,6 +21,12 @@ UNTRUSTED_PLATFORM = "untrusted"
 UNTRUSTED_MARK = " (not proven)"  # behind the name that they give themselves
 LONGEST_UNTRUSTED_NAME = 150
 _BEGIN = f"{UNTRUSTED_PLATFORM}:"
+SYNTHETIC = (
+    "agent",
+    "gatepost",
+    "task",
+    UNTRUSTED_PLATFORM,
+)  # of senders that are no people; nobody there gives commands
 
 
 class MessageKind(StrEnum):
@@ -138,6 +144,12 @@ class Receipt(Struct, frozen=True, kw_only=True):
     new: bool  # False: seen before, nothing was done
     state: str  # the inbox state of its first target: queued, observed, refused …, or an `UnrecordedState`
     reason: str = ""
+
+
+def is_person(sender: str) -> bool:
+    """Return True if somebody outside wrote it who is known to be who they say, and not an agent or the gateway
+    itself."""
+    return sender.partition(":")[0] not in SYNTHETIC
 
 
 def is_untrusted(sender: str) -> bool:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.cli.conftest import Ran
 
-from gatepost.cli.agent_command import choose_command
+from gatepost.cli.connect_steps import choose_command
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.record_changes import parse_texts

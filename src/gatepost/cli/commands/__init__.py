@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "cost": CommandEntry("spending", "The cost of models."),
     "doctor": CommandEntry("gateways", "Check the installation, and name the way out of each problem."),
-    "down": CommandEntry("down", "End the running gateway and wait until it is gone."),
+    "down": CommandEntry("daemon", "End the running gateway and wait until it is gone."),
     "dropped": CommandEntry("ledger", "Which messages were refused, and why."),
     "egress": CommandEntry("secrets", "Which hosts agents may reach, and what they tried."),
     "errand": CommandEntry("errands", "Work that agents gave to other agents."),

@@ -18,6 +18,7 @@ from gatepost.cli.gateway_retry import RetryingCaller
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
+from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json, render_waiting_agent, summarize_request
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.process import listen_address
@@ -175,8 +176,6 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: Ag
 
 def _print_outcome(answer: AgentSnapshot | WaitOutcome, as_json: bool, more: Mapping[str, Any] | None = None) -> int:
     """Print the agent's last message, and the reason if it failed. Return the exit code. `more`: goes into the JSON."""
-    from gatepost.cli.timeline_renderer import render_waiting_agent
-
     code, agent = get_exit_code(answer), answer.agent_id
     if as_json:
         output.print_json({**to_json(answer), **(more or {})})
@@ -201,8 +200,6 @@ def _print_outcome(answer: AgentSnapshot | WaitOutcome, as_json: bool, more: Map
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
     """Print the timeline of AGENT: its actions and messages."""
-    from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json
-
     place, rows = home_of(home), TimelineRenderer()
     agent, look = call_operation(place, ShowAgentArgs, {"id": agent}).agent_id, RetryingCaller(control_of(place))
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
@@ -247,8 +244,6 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 @agent_command.command()
 @from_operation(ShowAgentArgs)
 def inspect(run: CommandRun, answer: AgentSnapshot) -> None:
-    from gatepost.cli.timeline_renderer import summarize_request
-
     shown = to_json(answer)
     shown["availableModes"] = ", ".join(each.id for each in answer.available_modes)
     shown["labels"] = ", ".join(f"{name}={value}" for name, value in answer.labels.items())

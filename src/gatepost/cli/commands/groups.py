@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gatepost.access.tiers import check_removable
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
@@ -130,8 +131,6 @@ def move(run: CommandRun, found: GroupMoveView) -> None:
 
 
 def _check_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
-    from gatepost.serve.control.operations.groups import check_removable
-
     check_removable(args["folder"])
     if not yes:
         raise Invalid(

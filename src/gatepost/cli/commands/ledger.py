@@ -26,6 +26,7 @@ from gatepost.serve.control.arguments.ledger import (
     KeptRows,
     ListDroppedArgs,
     ListLedgerArgs,
+    MessageTraceView,
     RetentionOverview,
     RetryMessageArgs,
     RetryResult,
@@ -42,7 +43,7 @@ from gatepost.store.messages.dropped import ONLY_COUNTED, DroppedCount
 from gatepost.store.messages.inbox import END, InboxEntry
 from gatepost.store.messages.messages import Message
 from gatepost.store.money.costs import ModelCall
-from gatepost.store.money.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
+from gatepost.store.money.ledger import LedgerLine, LedgerStatus, TraceEvent
 
 LONGEST_TEXT = 200  # characters where whoever reads it is no terminal
 LONGEST_ROOM = 24  # where it is one
@@ -120,21 +121,18 @@ def retry_message(run: CommandRun, done: RetryResult) -> None:
 @click.command()
 @with_arguments(TraceMessageArgs)
 def trace_command(home: Home, args: dict[str, Any], as_json: bool) -> None:
-    from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
-
-    place = find_place(home)
-    life = read_snapshot(place, find_trace, args["message"])
+    life = call_operation(home, TraceMessageArgs, args)
     if as_json:
-        output.print_json(to_json(make_trace_view(life)))
+        output.print_json(to_json(life))
     else:
-        zone, called = zone_of(home)
+        place, (zone, called) = find_place(home), zone_of(home)
         away = read_snapshot(place, group_places.list_away) if place.url else []
         for line in render_trace(life, zone, called, {each.world: each.gateway for each in away}):
             output.print_line(*line)
 
 
 def render_trace(
-    life: MessageTrace, zone: tzinfo | None, called: str, away: Mapping[str, str] = EVERYBODY_IS_THERE
+    life: MessageTraceView, zone: tzinfo | None, called: str, away: Mapping[str, str] = EVERYBODY_IS_THERE
 ) -> list[output.Line]:
     """As it is printed: what it was, then a line per moment with the time since it was accepted. `away`: by world, its
     gateway, if that is gone."""
@@ -153,13 +151,13 @@ def render_trace(
         (
             f"  {one_line(states) or message.direction}"
             + (f", {took} in all" if took else "")
-            + _render_spent(life.calls),
+            + _render_spent(life.model_calls),
         ),
         ("",),
     ]
     out += [
         (_render_moment(each, begin),)
-        for each in sorted([*life.moments, *map(_moment_of_call, life.calls)], key=_get_moment)
+        for each in sorted([*life.moments, *map(_moment_of_call, life.model_calls)], key=_get_moment)
     ]
     for effect in life.effects:
         if text := one_line(str(effect.payload.get("text") or "")):

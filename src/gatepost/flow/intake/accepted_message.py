@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from gatepost.access.senders import COMMANDING, Rights, is_person
+from gatepost.access.senders import COMMANDING, Rights
 from gatepost.access.tiers import is_sibling, may_watch
 from gatepost.core.errors import GatepostError
 from gatepost.core.settings import Config
@@ -20,7 +20,7 @@ from gatepost.flow.requests.ask_approver import AskedRequest
 from gatepost.flow.requests.decide import Decision
 from gatepost.flow.sessions.sandbox.effective_group import ProviderChoices
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.inbound import Inbound, Receipt, is_person
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxState

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gatepost.access.senders import is_person, is_program
+from gatepost.access.senders import is_program
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import setting
 from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice, needs_words
 from gatepost.flow.intake.target_decision import PLAIN, RouteQuestion, Spoken, TargetDecision
-from gatepost.messages.inbound import Verb
+from gatepost.messages.inbound import Verb, is_person
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rooms import engagements

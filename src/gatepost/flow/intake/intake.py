@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.access import senders
 from gatepost.core import log
 from gatepost.core.clock import HOUR, SECOND, Clock, find_moment, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
@@ -47,6 +46,7 @@ from gatepost.messages.inbound import (
     Receipt,
     UnrecordedState,
     Verb,
+    is_person,
     is_untrusted,
     mark_untrusted,
 )
@@ -398,7 +398,7 @@ def make_arrival(
     fault, complaint = _find_fault(cleaned, limits)
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
-    written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
+    written = inbound.kind is MessageKind.CHAT and is_person(cleaned.sender)
     spoken = written and inbound.event == "message" and not inbound.forwarded
     command = _read_command(cleaned, own_names) if written and not fault else None
     code = None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gatepost.access import budgets, senders
-from gatepost.access.senders import Rights, is_person
+from gatepost.access.senders import Rights
 from gatepost.core.clock import DAY
 from gatepost.core.records import replace
 from gatepost.flow import onboarding, sender_rights
@@ -44,7 +44,7 @@ from gatepost.flow.requests.ask_approver import SETTLES, AskingRules
 from gatepost.flow.requests.card_delivery import find_name
 from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, read_answer
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb, is_untrusted
+from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb, is_person, is_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import inbox, messages, room_history
 from gatepost.store.messages.inbox import InboxState

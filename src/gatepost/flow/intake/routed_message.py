@@ -8,7 +8,7 @@ from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.intake.target_decision import PLAIN, RouteQuestion, Spoken, parse_address
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Direction, Inbound, MessageKind, Verb
+from gatepost.messages.inbound import Direction, Inbound, MessageKind, Verb, is_person
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import messages
 from gatepost.store.messages.messages import SYSTEM, Message
@@ -60,7 +60,7 @@ class RoutedMessage(Struct, frozen=True, kw_only=True):
     @property
     def is_spoken(self) -> bool:
         """Return True if a person said it: an edit, a reaction or what a task says is none."""
-        return self.kind is MessageKind.CHAT and self.event == "message" and senders.is_person(self.sender)
+        return self.kind is MessageKind.CHAT and self.event == "message" and is_person(self.sender)
 
 
 def read_relation(db: Db, instance: str, inbound: Inbound) -> MessageRelation:
@@ -147,7 +147,7 @@ def make_question(db: Db, rules: RuleCache, said: RoutedMessage) -> RouteQuestio
 def read_spoken(db: Db, rules: RuleCache, said: RoutedMessage, now: int) -> Spoken:
     """Return what a person says besides what routes ask for. It costs nothing where nobody is engaged and nobody
     chose."""
-    if said.kind is not MessageKind.CHAT or said.verb is Verb.UNTRUSTED or not senders.is_person(said.sender):
+    if said.kind is not MessageKind.CHAT or said.verb is Verb.UNTRUSTED or not is_person(said.sender):
         return NOTHING_SPOKEN
     parent = said.parent
     wrote = parent.folder if parent is not None and said.verb is Verb.MENTION and is_agents(parent) else ""

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.senders import Rights, is_person
+from gatepost.access.senders import Rights
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
@@ -26,6 +26,7 @@ from gatepost.flow.requests.choices import (
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers, parse_questions, render_answered
 from gatepost.flow.schedule import firing
+from gatepost.messages.inbound import is_person
 from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.people import identities

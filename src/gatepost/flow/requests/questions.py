@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.access.senders import is_person
 from gatepost.messages.card import (
     LONGEST_LABEL,
     MOST_BUTTONS,
@@ -19,6 +18,7 @@ from gatepost.messages.card import (
     parse_choice,
     parse_choices,
 )
+from gatepost.messages.inbound import is_person
 from gatepost.messages.text import clean, one_line
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
 from gatepost.store.rights.requests import Request, RequestState

@@ -7,11 +7,11 @@ for good is a failed run.
 
 from collections.abc import Iterable
 
-from gatepost.access.senders import is_person
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.flow.schedule.times import render_local
+from gatepost.messages.inbound import is_person
 from gatepost.store.messages.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.people import identities
 from gatepost.store.port import Db

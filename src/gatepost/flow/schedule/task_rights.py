@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from gatepost.access import acl as judged_rows
 from gatepost.access.grants import GrantRule, parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupHold, GroupPolicy
-from gatepost.access.senders import check_sender, is_person
+from gatepost.access.senders import check_sender
 from gatepost.access.subjects import Subject, make_effects
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.core.records import replace
@@ -20,6 +20,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
 from gatepost.flow.sender_rights import OPERATOR, SenderAccess, has_operation_right
+from gatepost.messages.inbound import is_person
 from gatepost.store.messages.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.rights import acl

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from gatepost.access.tiers import check_folder, tier_of
+from gatepost.access.tiers import check_folder, check_removable, tier_of
 from gatepost.core.errors import Invalid, NotFound, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.record_changes import check_json, get_given
@@ -27,7 +27,7 @@ from gatepost.flow.gateways.folder_check import (
     find_elsewhere,
 )
 from gatepost.flow.group_files import SKILLS
-from gatepost.flow.groups import DEFAULTS, archived_worktrees, find_leftovers, make_group, remove_leftovers
+from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
 from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.host.host_uids import group_uid
@@ -252,11 +252,6 @@ CHECKS: dict[str, Callable[[OperationDeps, Any], Any]] = {
     "mounts": check_mounts,
     "options": lambda deps, value: check_options(value),
 }
-
-
-def check_removable(folder: str) -> None:
-    if folder in DEFAULTS:
-        raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
 
 
 @operation

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatepost.access.senders import Rights, check_sender, is_person
+from gatepost.access.senders import Rights, check_sender
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.files.untrusted_files import open_untrusted
@@ -19,7 +19,7 @@ from gatepost.core.records import asdict, extend
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.retention import MEDIA, ROWS, SESSIONS, Retention
-from gatepost.messages.inbound import MessageKind
+from gatepost.messages.inbound import MessageKind, is_person
 from gatepost.serve.control.arguments.ledger import (
     LEDGER_STATES,
     CheckLedgerArgs,

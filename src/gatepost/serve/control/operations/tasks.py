@@ -6,7 +6,6 @@ from itertools import islice
 
 from msgspec import UNSET, UnsetType
 
-from gatepost.access.senders import is_person
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import extend, replace
@@ -16,6 +15,7 @@ from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRul
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
 from gatepost.flow.schedule.times import next_after, parse_spoken_time, parse_when, parse_zone
+from gatepost.messages.inbound import is_person
 from gatepost.serve.control.arguments.tasks import (
     AddedTask,
     AddTaskArgs,
