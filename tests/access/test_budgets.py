@@ -1,8 +1,8 @@
-"""Money as people write and read it, and how much of an answer it buys."""
+"""Money as people write and read it, and what is said of budgets."""
 
 import pytest
 
-from gatepost.access.budgets import count_affordable_tokens, render_denial, render_notice
+from gatepost.access.budgets import render_denial, render_notice
 from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid
 from gatepost.core.money import parse_usd, render_about_usd, render_usd
@@ -57,29 +57,6 @@ def test_what_is_no_amount_is_named(written: str | float) -> None:
 def test_an_amount_is_shown_with_the_digits_it_takes(micro: int, shown: str) -> None:
     assert render_usd(micro) == shown
     assert parse_usd(shown, "x") == micro
-
-
-@pytest.mark.parametrize(
-    ("asked", "left", "tokens"),
-    [
-        (None, None, 16_000),
-        (100, None, 100),
-        (50_000, None, 16_000),
-        (50_000, 10**9, 16_000),
-        (1_000, 5_000 + 15_000, 1_000),  # 15,000 millionths buy a thousand tokens at 15 USD a million
-        (1_000, 5_000 + 14_999, 999),
-        (1_000, 5_000, 0),
-        (1_000, 4_999, 0),
-    ],
-)
-def test_an_answer_is_as_long_as_the_least_of_what_is_asked_allowed_and_affordable(
-    asked: int | None, left: int | None, tokens: int
-) -> None:
-    assert count_affordable_tokens(asked, 16_000, left, 5_000, 15_000_000) == tokens
-
-
-def test_a_free_answer_is_affordable_with_nothing_left() -> None:
-    assert count_affordable_tokens(None, 16_000, 0, 0, 0) == 16_000
 
 
 def test_a_refusal_says_whose_budget_how_much_and_until_when() -> None:

@@ -1,24 +1,11 @@
-"""How much of an answer a budget still buys, and what is said when it ends."""
+"""What is said when a budget ends."""
 
 from datetime import UTC, datetime
 
 from gatepost.core.clock import SECOND, Period
-from gatepost.core.money import PER, render_usd
+from gatepost.core.money import render_usd
 from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
 from gatepost.store.money.reservations import BudgetDenial
-
-
-def count_affordable_tokens(asked: int | None, most: int, left: int | None, input_micro: int, output_price: int) -> int:
-    """Return how many tokens an answer may have; 0 if none can be paid. This is the least of three numbers: the tokens
-    asked for, the tokens allowed, and those that the rest of the budget buys after the prompt is paid. `output_price`
-    is for a million tokens; `left` None is no limit."""
-    wanted = most if asked is None else min(asked, most)
-    if left is None:
-        return max(wanted, 0)
-    rest = left - input_micro
-    if rest < 0:
-        return 0
-    return max(min(wanted, rest * PER // output_price), 0) if output_price else max(wanted, 0)
 
 
 def render_denial(denied: BudgetDenial) -> str:

@@ -67,15 +67,12 @@ def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
     return read_access(db, sender).judge(folder)
 
 
-def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
-    """Return True if one of the people behind something may not speak to a group. Somebody who is shut out reaches it
-    by nobody else, and at no other time."""
-    return bool(list_shut_out(db, [(each, folder) for each in people]))
-
-
 def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Return those of (person, group) in which the person may not speak to the group. The access list is read once, and
-    each person's roles. Without a row about people nobody is shut out."""
+    """Return those of (person, group) in which the person may not speak to the group. Somebody who is shut out reaches
+    it by nobody else, and at no other time.
+
+    The access list is read once, and each person's roles. Without a row about people nobody is shut out.
+    """
     known = {each for each in asked if each[0] and each[0] != OPERATOR and is_person(each[0])}
     if not known or not acl.has_people_rows(db):
         return set()

@@ -104,10 +104,3 @@ def _drop_introduction(lines: list[str]) -> list[str]:
     if dated is None and ("@" in lines[-1] or re.search(r"\d", lines[-1]) or _SAID.search(lines[-1])):
         dated = 1
     return lines[:-dated] if dated else lines
-
-
-def render_quote(text: str, sender: str, most_lines: int = 20) -> str:
-    lines = text.split("\n")
-    shown = [f"> {line}" for line in lines[:most_lines]]
-    more = ["> …"] if len(lines) > most_lines else []
-    return "\n".join([f"{sender} wrote:", *shown, *more])
