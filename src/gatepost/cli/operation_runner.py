@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
 from gatepost.core import settings
-from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock, listen_address
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.worktrees import LIMIT_S
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient, get_result

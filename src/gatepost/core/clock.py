@@ -12,10 +12,6 @@ from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gatepost.core.settings import setting
-
-TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, such as Europe/Berlin.")
-
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

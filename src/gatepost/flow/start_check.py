@@ -2,7 +2,6 @@
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process.listen_address import LISTEN, parse
@@ -11,6 +10,7 @@ from gatepost.egress import audio, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.channel_specs import list_file_specs
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range
 from gatepost.flow.sessions.sandbox.extra_mounts import read_allowed
 from gatepost.flow.sessions.sandbox.provider_specs import list_own_providers, list_plugin_providers, list_provider_names

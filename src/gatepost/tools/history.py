@@ -13,12 +13,13 @@ from msgspec import Meta, Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.channels.contract import MYSELF, SupportsHistory
-from gatepost.core.clock import SECOND, TIMEZONE, iso
+from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.records import replace
 from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.gate.tool_answers import LISTED, shortened, size_of
 from gatepost.inside.prompts.prompt import escape
 from gatepost.messages import address as addresses

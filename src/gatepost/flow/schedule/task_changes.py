@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from gatepost.core.clock import TIMEZONE, to_microseconds
+from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.record_changes import get_given, make_change
 from gatepost.core.records import extend
@@ -15,6 +15,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import ask_approver
 from gatepost.flow.requests.ask_approver import AskingRules
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, schedule_of
 from gatepost.flow.schedule.held_texts import HeldText, hold_text, withdraw_text
 from gatepost.flow.schedule.task_rights import judge_tasks

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gatepost.core.clock import TIMEZONE
 from gatepost.core.settings import Config
 from gatepost.egress import audio
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import BATCH, SessionDeps
 from gatepost.mailbox.runner_frames import (

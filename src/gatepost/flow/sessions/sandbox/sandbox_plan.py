@@ -18,13 +18,13 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import gatepost
-from gatepost.core.clock import TIMEZONE
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox.extra_mounts import (
     EXTRA,
