@@ -102,8 +102,8 @@ def tools_command(given_home: str | None, group: str, folder: str, as_json: bool
     Example: gatepost tools acme/eng
     """
     from gatepost.cli.policy import policy_of
-    from gatepost.gate.dispatch import render_listed_tool
     from gatepost.gate.policies import visible_tools
+    from gatepost.gate.tool_list import render_listed_tool
     from gatepost.serve.control.operations.access import load_tools
 
     if group and folder:
