@@ -70,6 +70,7 @@ A new conversation lists a dozen tools, the *core*: {core}. Everything else that
 - `gatepost group set FOLDER options.tool_groups=all` restores the whole list for a group, the setting
   `tools.groups = ["all"]` for all ([permissions](permissions.md#cutting-the-list)). `gatepost tools` and
   `/mcp/groups/<folder>` list everything.
+- `gatepost prompt show FOLDER` tells what a turn costs before a word is said, by part.
 
 ## Names of parameters
 

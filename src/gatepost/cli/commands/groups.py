@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.commands.prompts import render_cost
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
@@ -34,6 +35,7 @@ from gatepost.serve.control.arguments.groups import (
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
+from gatepost.serve.control.arguments.prompts import ShowPromptArgs
 from gatepost.store.engine.place import URL
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.gateways.group_moves import GroupMoveState
@@ -144,6 +146,8 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
     }
     output.print_details(GroupView, run_as, own, width=WIDE)
     output.print_line(f"{'files':<{WIDE}} {_describe_folder(place, folder)}")
+    cost = call_operation(place, ShowPromptArgs, {"folder": folder})
+    output.print_line(f"{'prompt':<{WIDE}} {render_cost(cost)} (`gatepost prompt show {folder}`)")
     for route in group.routes:
         output.print_line(
             f"{'route ' + str(route.id):<{WIDE}} {one_line(route.match) or '(everything)'} → {route.target}"
