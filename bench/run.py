@@ -28,6 +28,7 @@ import neighbours
 import pg_gateways
 import pg_search
 import postgres
+import prompts
 import recall
 import schedule_tick
 import search
@@ -336,6 +337,7 @@ async def figures() -> list[Figure]:
         at_most("idle_rss_mb", await idle_rss_mb(), "MB", bare_rss, 90),
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
+        *prompts.figures(),
         *startup.figures(python),
         *adapters.figures(python),
         *await embed.figures(echo, python),

@@ -720,7 +720,7 @@ CREATE TABLE sessions (
         created_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,
         closed_at INTEGER
-    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
+    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER, unlocked TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE shared_folders (
             name TEXT NOT NULL PRIMARY KEY,
             mark TEXT NOT NULL,                   -- lies in the folder: who does not see it there sees another folder

@@ -56,14 +56,38 @@ Printed from the declarations by `make docs`; do not edit. An agent reaches the 
 the tools of [connectors](connectors.md), which no page can know. *Down to tier* names the deepest place in the tree
 that has a tool by default; `gatepost tools F` shows what the group F has. The text is what the model reads.
 
+## What a turn starts with
+
+A new conversation lists a dozen tools, the *core*: {core}. Everything else that the group may call is found by
+`find_tools`. What was found joins the list of the conversation: the client is told by
+`notifications/tools/list_changed`, and it is there after a restart. A client that does not follow changes uses
+`call_tool`.
+
+- What is listed and what may be called are two things: any tool that the group has is called by its name at any time.
+- A call by `call_tool` is the call itself. Rules, holds, approvals, budgets and the audit are those of the tool that it
+  names. A rule that names `call_tool` holds as well.
+- A new conversation (`/new`, `reset_session`) starts with the core again. A list has at most 40 tools besides the core.
+- `gatepost group set FOLDER options.tool_groups=all` restores the whole list for a group, the setting
+  `tools.groups = ["all"]` for all ([permissions](permissions.md#cutting-the-list)). `gatepost tools` and
+  `/mcp/groups/<folder>` list everything.
+- `gatepost prompt show FOLDER` tells what a turn costs before a word is said, by part.
+
+## Names of parameters
+
+The room of a call is `chatJid`. It may always be left out, except where a message goes to another room by nature
+(`forward`): then it is the room of the turn. `chat_jid`, `targetJid`, `target_jid`, `jid` and `room` mean the same, and
+rules may go on using the name that a tool had before (`targetJid` of `schedule_task` and `forward`, `chat_jid` of the
+tools for history).
+
 ## What every call may be answered
 
-The first two are errors of the protocol, with the code -32602; the others are results with `isError`.
+The first is an error of the protocol, with the code -32602. The others are results with `isError`, which clients show
+to the model.
 
 | answer | when | in the audit |
 |---|---|---|
 | `Unknown tool: NAME` | there is none, or this group does not have it: which, is not told | `unknown` or `refused` |
-| `Invalid arguments for NAME: …` | one is missing, unknown or does not fit; it is named | `invalid` |
+| `Invalid arguments for NAME: …` | one is missing, unknown or does not fit; it and the others are named | `invalid` |
 | `FIELD: …` | an argument fits and cannot be meant | `invalid` |
 | `F may not NAME on TARGET: …` | a check, or a rule for these arguments, says no | `refused` |
 | `unsupported: NAME on PLATFORM` | the channel cannot; a hint names a call that works | `failed` |
@@ -75,8 +99,9 @@ person has agreed, the budget is not spent."""
 
 
 def tools() -> str:
-    out = TOOLS_HEAD.splitlines()
     known = [TOOLS[name] for name in TOOLS]
+    core = ", ".join(f"`{tool.name}`" for tool in known if tool.core)
+    out = TOOLS_HEAD.replace("{core}", core).splitlines()
     out += ["", *_list_subjects(known)]
     for group in sorted({tool.group for tool in known}):
         out += ["", f"## {group}"]
@@ -129,6 +154,7 @@ def mcp() -> str:
 def _tool(tool: Tool, *, tiers: bool = True) -> list[str]:
     hints = tool.listed["annotations"]
     words = [f"Down to tier {int(tool.tier)} ({Tier(tool.tier).name.lower()})"] if tiers else []
+    words += ["core"] if tool.core and tiers else []
     words += [text for hint, text in HINTS.items() if hints.get(hint)]
     words += [", ".join(f"`{each}`" for each in sorted(tool.effects.subjects))] if tool.effects.subjects else []
     line = " · ".join(words)

@@ -138,6 +138,11 @@ class GateAgent:
         return [(action, verdict) for _, _, _, action, verdict, _ in reversed(rows)]
 
 
+def is_invalid(answer: ToolAnswer) -> bool:
+    """Return True if a call was not made because its arguments did not fit."""
+    return answer.failed and not answer.code and answer.text.startswith("Invalid arguments for ")
+
+
 async def _end_nothing(session_id: str, reason: str) -> None:
     """No sandbox runs."""
 

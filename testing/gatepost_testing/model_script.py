@@ -4,12 +4,17 @@ again, or in another process, is answered alike. Only faults are counted. Descri
 
 import json
 import re
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+
+from gatepost.core.registry import load_package
+from gatepost.gate.aliases import ALIASES
+from gatepost.tools.contract import TOOLS
 
 
 class ModelScriptCall(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,12 +118,20 @@ def make_answer(script: ModelScript, lines: list[ModelScriptMessage], offered: l
     words |= {"text": text, "result": results[-1] if results else ""}
     said, calls = _fill(reply.say, words), []
     for use in reply.uses():
-        found = find_tool(use.call, offered)
+        found, arguments = find_tool(use.call, offered), _fill_all(use.arguments, words)
+        if found is None and use.call in _load_tools() and (found := find_tool("call_tool", offered)) is not None:
+            arguments = {"name": use.call, "arguments": arguments}  # as a model does that knows a tool from before
         if found is None:
             said = f"I have no tool {use.call}."
         else:
-            calls.append(ModelToolCall(found.name, _fill_all(use.arguments, words), found.namespace))
+            calls.append(ModelToolCall(found.name, arguments, found.namespace))
     return ModelScriptAnswer(f"{index}.{step}:{text}", reply, said, tuple(calls))
+
+
+@cache
+def _load_tools() -> frozenset[str]:
+    load_package("gatepost.tools")
+    return frozenset((*TOOLS, *ALIASES))
 
 
 def find_tool(name: str, offered: list[OfferedTool]) -> OfferedTool | None:

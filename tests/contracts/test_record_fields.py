@@ -145,13 +145,13 @@ HIDDEN: Hidden = {
         ADDRESS="instance",
         MACHINERY="key mode next_seq owner lease_until epoch agent notify",
         DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
-        " reset_at",
+        " reset_at unlocked",
     ),
     (PAGE, "Session"): hide(
         ADDRESS="instance",
         MACHINERY="key mode next_seq owner lease_until epoch agent notify",
         DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
-        " reset_at",
+        " reset_at unlocked",
     ),
     (COMMAND, "SessionDetails"): hide(ADDRESS="instance", SAID="running", ON_PAGE="speaks"),
     (PAGE, "SessionDetails"): hide(ADDRESS="instance"),

@@ -41,7 +41,7 @@ from gatepost.gate.connectors import (
     read_cached_tools,
     record_accepted,
 )
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -50,7 +50,7 @@ from gatepost.store.rights import acl, audit, connector_tools, requests, secrets
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import TOOLS, Tool
-from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent, is_invalid
 from gatepost_testing.waiting import PATIENCE_S, block_until, until
 
 OF_PROCESS = pytest.mark.sqlite(reason="about the server and its process, whatever the store is")
@@ -336,7 +336,7 @@ async def test_arguments_are_passed_as_they_came_and_must_be_an_object(desk: Des
     bad = await agent.dispatch.call(agent.caller, "hub_create-issue", b"[1]", "c9")
 
     assert json.loads(passed.text) == given
-    assert bad.code and "Invalid arguments for hub_create-issue" in bad.text
+    assert is_invalid(bad) and "hub_create-issue" in bad.text
 
 
 @OF_PROCESS
@@ -606,7 +606,7 @@ async def test_arguments_that_are_nested_too_deep_are_no_call(levels: int, desk:
     agent = await ready(desk)
     raw = b'{"a":' + b"[" * levels + b"]" * levels + b"}"
     answer = await agent.dispatch.call(agent.caller, "hub_look", raw, "c1")
-    assert answer.code == INVALID_PARAMS
+    assert is_invalid(answer)
     assert f"nested deeper than {DEEPEST} levels" in answer.text or "depth" in answer.text
     await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("hub_look", "invalid")

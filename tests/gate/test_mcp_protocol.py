@@ -187,9 +187,15 @@ async def test_a_failing_tool_is_a_result_that_a_model_can_read(old: Talk) -> No
     assert result["content"][0]["text"] == "the moon is unavailable: it is day"
 
 
-@pytest.mark.parametrize("params", [called("nothing"), called("echo"), called("echo", text=1), {}, {"name": 1}, []])
+@pytest.mark.parametrize("params", [called("nothing"), {}, {"name": 1}, []])
 async def test_a_call_that_cannot_be_is_minus_32602(params: Any, old: Talk) -> None:
     assert (await old.ask("tools/call", params))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("params", [called("echo"), called("echo", text=1), called("echo", tex="a")])
+async def test_arguments_that_do_not_fit_are_a_result_that_a_model_can_read(params: Any, old: Talk) -> None:
+    result = (await old.ask("tools/call", params))["result"]
+    assert result["isError"] is True and "echo takes text" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("arguments", ["absent", None])

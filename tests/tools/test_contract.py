@@ -52,7 +52,7 @@ def test_the_schema_comes_from_the_signature() -> None:
             "properties": {
                 "chatJid": {"type": "string"},
                 "limit": {"type": "integer", "description": "How many.", "default": 10},
-                "text": {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "What.", "default": None},
+                "text": {"type": "string", "description": "What."},
             },
             "required": ["chatJid"],
             "additionalProperties": False,

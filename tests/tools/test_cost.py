@@ -8,11 +8,10 @@ import pytest
 
 from gatepost.core.clock import Period
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
-from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent, is_invalid
 
 load_package("gatepost.tools")
 
@@ -69,7 +68,7 @@ async def test_the_same_call_is_booked_once(agent: GateAgent) -> None:
 async def test_bad_input_is_named(agent: GateAgent, arguments: dict[str, Any], field: str) -> None:
     answer = await agent.call("log_external_cost", **arguments)
 
-    assert answer.code == INVALID_PARAMS
+    assert is_invalid(answer)
     assert field in answer.text
     assert await agent.store.read(costs.list_sums, "group") == []
 

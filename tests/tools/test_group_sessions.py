@@ -8,7 +8,6 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.tool_answers import LARGEST_ANSWER, ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
@@ -16,7 +15,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.tools.group_sessions import LARGEST_INJECTED, MOST_INJECTED
-from gatepost_testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.gate_agent import ROOM, GateAgent, is_invalid
 
 load_package("gatepost.tools")
 
@@ -80,7 +79,7 @@ async def test_a_place_that_nothing_can_have_is_refused_in_the_declaration(
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     answer = await agent.call("read_session", sessionId=agent.session.id, level=level, before=before)
-    assert answer.code == INVALID_PARAMS
+    assert is_invalid(answer)
 
 
 async def test_a_conversation_elsewhere_does_not_exist(tmp_path: Path, store: SqliteStore) -> None:
@@ -88,7 +87,7 @@ async def test_a_conversation_elsewhere_does_not_exist(tmp_path: Path, store: Sq
     foreign = await store.write(_talk, "other", "fake:room/3")
     for wanted in (foreign.id, "s-nope"):
         assert "no session named" in (await agent.call("read_session", sessionId=wanted)).text
-    assert (await agent.call("read_session", sessionId=agent.session.id, level="secrets")).code == INVALID_PARAMS
+    assert is_invalid(await agent.call("read_session", sessionId=agent.session.id, level="secrets"))
 
 
 def _remember(db: Db, session_id: str) -> None:
@@ -142,7 +141,7 @@ async def test_a_message_is_injected_below_and_not_elsewhere(tmp_path: Path, sto
         answer = await agent.call("inject_message", content="look", chatJid=room)
         assert answer.failed and "no route to this group" in answer.text
     assert "is empty" in (await agent.call("inject_message", content="  ")).text
-    assert (await agent.call("inject_message")).code == INVALID_PARAMS
+    assert is_invalid(await agent.call("inject_message"))
 
 
 async def test_in_a_room_that_both_are_in_the_worker_gets_it_and_without_a_room_the_caller(

@@ -11,7 +11,6 @@ from gatepost.access.tiers import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.flow.schedule.firing import has_way
-from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
@@ -19,7 +18,7 @@ from gatepost.store.rights import acl
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions
-from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent, is_invalid
 
 load_package("gatepost.tools")
 ROOM = "telegram:group/-100"
@@ -149,7 +148,7 @@ async def test_a_group_is_opened_and_sealed(tmp_path: Path, store: SqliteStore) 
     group = await store.read(groups.get, "acme/eng")
     assert group is not None and group.open
     assert (await agent.call("set_group_open", open=True, folder="other")).failed
-    assert (await agent.call("set_group_open")).code == INVALID_PARAMS
+    assert is_invalid(await agent.call("set_group_open"))
     assert "no group named 'acme/ghost'" in (await agent.call("set_group_open", open=True, folder="acme/ghost")).text
 
 
@@ -163,7 +162,7 @@ async def test_a_window_is_set_kept_and_cleared(tmp_path: Path, store: SqliteSto
         "chars": 900,
     }
     assert "say messages, chars or both" in (await agent.call("set_observe_window")).text
-    assert (await agent.call("set_observe_window", messages=-2)).code == INVALID_PARAMS
+    assert is_invalid(await agent.call("set_observe_window", messages=-2))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +284,7 @@ async def test_a_child_is_made_whole_or_not_at_all_whenever_its_call_is_cancelle
 async def test_a_name_is_bounded(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store)
     answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", name="N" * 101)
-    assert answer.code == INVALID_PARAMS and await untouched(agent, store)
+    assert is_invalid(answer) and await untouched(agent, store)
 
 
 async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_to_a_child(

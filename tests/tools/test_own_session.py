@@ -21,7 +21,7 @@ from gatepost.store.sessions import groups, sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.own_session import LARGEST_WORK
-from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
+from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent, is_invalid
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -89,7 +89,7 @@ async def test_too_much_work_is_refused(agent: GateAgent) -> None:
 async def test_bad_input_is_named(agent: GateAgent) -> None:
     for name, arguments, field in (("set_work", {}, "content"), ("get_work", {"x": 1}, "x")):
         answer = await agent.call(name, **arguments)
-        assert answer.code == INVALID_PARAMS
+        assert is_invalid(answer)
         assert field in answer.text
 
 
@@ -162,7 +162,7 @@ async def test_the_groups_conversation_about_another_topic_is_told_and_none_of_o
     for topic in ("theirs", "nothing"):
         answer = await agent.call("inspect_session", topic=topic)
         assert answer.failed and "list_sessions" in answer.text
-    assert (await agent.call("inspect_session", limit="x")).code == INVALID_PARAMS
+    assert is_invalid(await agent.call("inspect_session", limit="x"))
 
 
 async def test_stranger_04_sixty_calls_of_a_neighbour_do_not_delay_mine(agent: GateAgent) -> None:

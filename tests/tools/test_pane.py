@@ -13,7 +13,7 @@ from gatepost.messages.outbound import Feature, Op, PromptButton
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import outbox
 from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent, is_invalid
 from gatepost_testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
@@ -82,7 +82,7 @@ async def test_bad_input_is_named(name: str, given: dict[str, Any], why: str, ag
 @pytest.mark.parametrize("prompts", ["x", [{"title": "t"}], [{"title": 1, "message": "m"}]])
 async def test_prompts_of_another_form_are_no_arguments(prompts: object, agent: GateAgent) -> None:
     answer = await agent.call("pane_set_prompts", prompts=prompts)
-    assert answer.code == INVALID_PARAMS
+    assert is_invalid(answer)
     assert "prompts" in answer.text
 
 

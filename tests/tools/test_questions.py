@@ -77,3 +77,19 @@ async def test_it_waits_no_longer_than_any_request(tmp_path: Path, store: Sqlite
     agent = await GateAgent.create(tmp_path, store)
     answer = await agent.call("ask_user_question", questions=[DRINK], timeout=timeout)
     assert answer.failed and "seconds; 1 to 86400 are possible" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"questions": [{"question": "Which?", "choices": []}]}, "unknown field `choices`"),
+        ({"questions": [{}]}, "each has question, header, options, multiSelect, freeText, default"),
+        ({"question": "Which?", "options": [{"name": "Tea"}]}, "each is a text, or has label and description"),
+    ],
+)
+async def test_a_question_that_does_not_fit_is_refused_with_its_fields(
+    given: dict[str, Any], words: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store)
+    answer = await agent.call("ask_user_question", **given)
+    assert answer.failed and words in answer.text

@@ -8,8 +8,8 @@ from gatepost.access.policy import GroupPolicy
 from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
-from gatepost.gate.dispatch import render_listed_tool
 from gatepost.gate.policies import TOOL_GROUPS, visible_tools
+from gatepost.gate.tool_list import render_listed_tool
 from gatepost.serve.control.arguments.access import CallExplanation, ExplainCallArgs
 from gatepost.serve.control.operations.access import explain_call, load_group_policy, load_tools
 from gatepost.store.engine.readonly import read_store

@@ -11,9 +11,10 @@ from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import ROOT_FOLDER, may_act_on
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
-from gatepost.tools.contract import Tool, ToolScope
+from gatepost.tools.contract import Tool, ToolScope, list_room_aliases
 
 MOST_NAMED = 20  # tools in one line
+EVERY_GROUP = "all"  # in place of groups of tools: the whole list from the start
 ANSWERS = "an agent's answer in the room of its own turn is no call: neither a denial nor a hold of speak stops it"
 
 
@@ -24,11 +25,13 @@ def make_request(tool: Tool, scope: str, params: Mapping[str, str], room: str | 
 
 def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tuple[bool, list[PolicyStep]]:
     """In the gate's order. Which rooms a group reaches depends on its sessions and is judged at the call."""
+    names = list_room_aliases(tool.scoped_by, tool.listed["inputSchema"]["properties"])
+    arguments = {names.get(name, name): value for name, value in arguments.items()}
     folder, params = policy.folder, render_params(tool, {**_list_usual_words(tool), **arguments})
     also: tuple[str, ...] = ()
     claims = {"folder": folder, "tier": str(int(policy.tier))}
     if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and tool.scoped_by in params:
-        params["jid"] = params[tool.scoped_by]
+        params |= name_room(tool, params[tool.scoped_by])
         also = (params["jid"],)
         claims |= {"room": params["jid"], "platform": params["jid"].partition(":")[0]}
     named_later = tool.here or tool.scope is ToolScope.ROOM  # the room of the turn, about which nothing is said here
@@ -44,9 +47,10 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
             reach.append(
                 PolicyStep("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny")
             )
-    if policy.tool_groups is not None and tool.group not in policy.tool_groups:
+    if not is_offered_group(tool, policy):
         allowed = False
-        steps.append(PolicyStep("tool_groups", f"the list is cut to {', '.join(sorted(policy.tool_groups))}", "deny"))
+        cut = ", ".join(sorted(policy.tool_groups or ()))
+        steps.append(PolicyStep("tool_groups", f"the list is cut to {cut}", "deny"))
     if tool.not_root and folder == ROOT_FOLDER:
         allowed = False
         steps.append(PolicyStep("structure", "root stands alone: there is nobody to do this with", "deny"))
@@ -62,6 +66,11 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     if not holds and tool.held and not policy.allows_expressly(ask):
         steps.append(PolicyStep("approval", "a person must agree to every call of this tool", "hold"))
     return allowed, steps
+
+
+def is_offered_group(tool: Tool, policy: GroupPolicy) -> bool:
+    """Return False if the operator has cut the tools of a group to others."""
+    return policy.tool_groups is None or EVERY_GROUP in policy.tool_groups or tool.group in policy.tool_groups
 
 
 def list_gaps(tools: Registry[Tool], rule: GrantRule, known: Collection[str] = ()) -> list[str]:
@@ -131,6 +140,12 @@ def render_usual_params(tool: Tool, folder: str) -> dict[str, str]:
         for name, value in usual.items()
         if value is not None
     }
+
+
+def name_room(tool: Tool, address: str) -> dict[str, str]:
+    """The room of a call under each name by which a rule may look at it."""
+    names = ("jid", *tool.former_names, *((tool.scoped_by,) if tool.scoped_by is not None else ()))
+    return dict.fromkeys(names, address)
 
 
 def _list_usual_words(tool: Tool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,11 +20,21 @@ from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
+from gatepost.gate.argument_hints import suggest_arguments
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, UNKNOWN, AuditedCall, CallAudit
-from gatepost.gate.call_explanation import list_named_groups, make_request, render_params, render_usual_params
+from gatepost.gate.call_explanation import (
+    list_named_groups,
+    make_request,
+    name_room,
+    render_params,
+    render_usual_params,
+)
 from gatepost.gate.held_call import make_held_call
-from gatepost.gate.policies import Policies, visible_tools
+from gatepost.gate.named_call import CALL_TOOL, read_named_call
+from gatepost.gate.policies import Policies, starts_small, visible_tools
 from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
+from gatepost.gate.tool_list import list_catalog, render_listed_tool, render_short_tool
+from gatepost.gate.tool_search import ToolIndex
 from gatepost.jsonrpc.protocol import INVALID_PARAMS
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.messages.destinations import DestinationKind
@@ -37,7 +47,7 @@ from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turns import Turn
-from gatepost.tools.call import Caller, CallHolder, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
+from gatepost.tools.call import Caller, CallHolder, CatalogEntry, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
 from gatepost.tools.contract import Tool, ToolScope
 
 __all__ = ["INVALID_PARAMS", "Dispatch"]
@@ -65,6 +75,27 @@ class _VisibleTools(Struct, frozen=True):
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
     policy: GroupPolicy
+    entries: dict[str, bytes] = {}  # of that list, as sessions get it, once one has asked
+    catalog: list[CatalogEntry] = []  # the same for find_tools
+    index: list[ToolIndex] = []  # of the catalog: one
+
+    def list_for(self, unlocked: Collection[str]) -> bytes:
+        """The JSON array for a session that found these tools."""
+        chosen = [tool for tool in self.tools.values() if tool.core or tool.name in unlocked]
+        for tool in chosen:
+            if tool.name not in self.entries:
+                self.entries[tool.name] = _encode(render_short_tool(tool, self.policy, self.tools.values()))
+        return b"[%b]" % b",".join(self.entries[tool.name] for tool in chosen)
+
+    def list_entries(self) -> Sequence[CatalogEntry]:
+        if not self.catalog:
+            self.catalog.extend(list_catalog(self.tools.values(), self.policy))
+        return self.catalog
+
+    def find(self, words: Sequence[str]) -> Sequence[CatalogEntry]:
+        if not self.index:
+            self.index.append(ToolIndex(self.list_entries()))
+        return self.index[0].find(words)
 
 
 class Dispatch:
@@ -89,10 +120,14 @@ class Dispatch:
         return tuple((await self._seen_by(caller)).tools.values())
 
     async def listed_for(self, caller: Caller) -> bytes:
-        """The tools of `tools/list`, as JSON. Made once for all callers that see the same."""
+        """The tools of `tools/list`, as JSON. Made once for all callers that see the same. A session gets the core and
+        what it found; it may call the others all the same."""
         with suppress(Unavailable):  # a list of before is better than none: a call is judged anew
             await self._renew_rules(caller)
-        return (await self._seen_by(caller)).listed
+        seen = await self._seen_by(caller)
+        if caller.offered is None or not starts_small(seen.policy, seen.tools):
+            return seen.listed
+        return seen.list_for(caller.offered.names)
 
     def is_quick(self, caller: Caller, name: str) -> bool:
         """Return True if a call would hardly ever wait. A tool that the caller does not see is refused at once. While
@@ -101,9 +136,13 @@ class Dispatch:
         tool = _find_tool(seen.tools, name) if seen is not None else None
         return seen is not None and (tool is None or tool.quick)
 
-    async def only_reads(self, caller: Caller, name: str) -> bool:
+    async def only_reads(self, caller: Caller, name: str, raw: bytes) -> bool:
         """Return True if a call has no effect and may be begun later than it came."""
-        tool = _find_tool((await self._seen_by(caller)).tools, name)
+        tools = (await self._seen_by(caller)).tools
+        if name == CALL_TOOL and CALL_TOOL in tools:
+            with suppress(ValueError, RecursionError):  # a call that cannot be read has no effect either
+                name, _ = read_named_call(raw)
+        tool = _find_tool(tools, name)
         return tool is not None and tool.read_only and not tool.quick
 
     async def call(
@@ -125,6 +164,12 @@ class Dispatch:
                 return make_failure(error)
         now = self._deps.clock.now()
         seen = self._visible.get(caller.folder) or await self._seen_by(caller)
+        way = seen.tools.get(CALL_TOOL) if name == CALL_TOOL else None
+        if way is not None:
+            try:
+                name, raw = read_named_call(raw)
+            except (ValueError, RecursionError) as error:
+                return self._refuse_arguments(AuditedCall(now, caller, way.name, call_id), way, raw, error)
         tool = seen.tools.get(name)
         alias = ALIASES.get(name)
         if alias is not None and (tool is None or alias.tool == name):
@@ -135,15 +180,13 @@ class Dispatch:
             turn = caller.running() if caller.running is not None else None
             note = AuditedCall(now, caller, named, call_id, turn.id if turn else None)
             self.audit.add(note, "refused" if known else UNKNOWN)
-            return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS, outcome=OUTDATED)
+            return _make_unknown(asked if way is None else named, failed=way is not None)
         try:
             arguments = tool.read(raw)
             if raw.count(b"[") + raw.count(b"{") > DEEPEST:  # less cannot nest deeper
                 check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
-            self.audit.add(AuditedCall(now, caller, name, call_id), "invalid", str(error))
-            why = shorten(f"Invalid arguments for {name}: {error}")
-            return ToolAnswer(why, code=INVALID_PARAMS, outcome=OUTDATED)
+            return self._refuse_arguments(AuditedCall(now, caller, name, call_id), tool, raw, error)
         if caller.replays and not tool.read_only:
             self.audit.add(AuditedCall(now, caller, name, call_id), "refused", REPLAY)
             return ToolAnswer(f"{name}: {REPLAY}", failed=True)
@@ -164,15 +207,22 @@ class Dispatch:
             now=now,
             record=note.allowed,
             progress=progress,
+            catalog=seen,
         )
         if keys is None or identity is None:
-            return await self._run(tool, call, arguments, seen.policy, note)
+            return await self._run(tool, call, arguments, seen.policy, note, way)
         answer = None
         try:
-            answer = await self._run(tool, call, arguments, seen.policy, note)
+            answer = await self._run(tool, call, arguments, seen.policy, note, way)
             return answer
         finally:
             (keys.failed if answer is None or answer.failed else keys.answered)(identity)
+
+    def _refuse_arguments(self, note: AuditedCall, tool: Tool, raw: bytes, error: Exception) -> ToolAnswer:
+        """A result and no protocol error, so that clients show it to the model, which can mend its call."""
+        self.audit.add(note, "invalid", str(error))
+        why = f"Invalid arguments for {tool.name}: {error}. {suggest_arguments(tool, raw, str(error))}"
+        return ToolAnswer(shorten(why), failed=True, outcome=OUTDATED)
 
     async def _prepare(self, caller: Caller) -> None:
         if self.audit.is_full:
@@ -189,19 +239,34 @@ class Dispatch:
         await self.audit.run()
 
     async def _run_or_fail_soon(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
+        self,
+        tool: Tool,
+        call: ToolCall,
+        arguments: dict[str, Any],
+        policy: GroupPolicy,
+        note: AuditedCall,
+        way: Tool | None,
     ) -> ToolAnswer:
         """Run a call. If the store is away the caller is told at once, without waiting for it."""
         with FailingSoon():
-            return await self._run_call(tool, call, arguments, policy, note)
+            return await self._run_call(tool, call, arguments, policy, note, way)
 
     async def _run_call(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
+        self,
+        tool: Tool,
+        call: ToolCall,
+        arguments: dict[str, Any],
+        policy: GroupPolicy,
+        note: AuditedCall,
+        way: Tool | None,
     ) -> ToolAnswer:
+        """`way`: the tool by which this one was called, whose rules hold as well."""
         try:
             held = None
-            if tool.is_judged or policy.has_rules_for(tool.name, tool.effects):
-                held = await self._admit(tool, call, arguments, policy)
+            if way is not None and not policy.has_rules_for(way.name, way.effects):
+                way = None
+            if tool.is_judged or way is not None or policy.has_rules_for(tool.name, tool.effects):
+                held = await self._admit(tool, call, arguments, policy, way)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     return await self._hold(tool, call, arguments, held, note)
                 if held is not None and call.approved is not None:
@@ -234,7 +299,7 @@ class Dispatch:
         return answer
 
     async def _admit(
-        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy, way: Tool | None = None
     ) -> HeldCall | None:
         """Check that a call is granted for its target and that the target is in reach. Refused has the same words
         whether or not the target exists. Return the question for a person, or None if the call may run."""
@@ -242,7 +307,7 @@ class Dispatch:
         targets = list_named_groups(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
         if tool.scope is ToolScope.ROOM and tool.scoped_by is not None:
             call.to = await self._place(call, tool, arguments.get(tool.scoped_by), tool.scoped_by)
-            params["jid"] = params[tool.scoped_by] = call.to.address
+            params |= name_room(tool, call.to.address)
             targets = (call.to.folder or caller.folder,)
             for name in tool.also_scoped_by:
                 call.also[name] = await self._also(call, tool, arguments.get(name), name)
@@ -260,12 +325,14 @@ class Dispatch:
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
         also_held = await self._check_twin(tool, call, arguments, policy, targets)
+        if way is not None:
+            also_held = (*also_held, *await self._check_way(way, call, params, policy, targets))
         why = await tool.holds_if(call, arguments) if tool.holds_if is not None else ""
         if not tool.held and not why and not policy.holds:
             return None
         usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name, tool.effects) else {}
         ask = replace(make_request(tool, caller.folder, params, room), usual=usual)
-        holds = (*policy.list_holds(ask), *also_held)
+        holds = tuple(dict.fromkeys((*policy.list_holds(ask), *also_held)))
         if not holds and (not (tool.held or why) or policy.allows_expressly(ask)):
             return None
         return make_held_call(tool, call, arguments, targets, holds, policy, ask, why)
@@ -283,13 +350,23 @@ class Dispatch:
         params = render_params(twin, shared)
         room = str(arguments.get("jid") or "") if call.to is None else call.to.address
         if room and twin.scope is ToolScope.ROOM and twin.scoped_by is not None:
-            params["jid"] = params[twin.scoped_by] = room
+            params |= name_room(twin, room)
         asks = await self._asks(twin, call, params, room or None)
         if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
             raise Refused(
                 call.caller.folder, tool.name, params.get("jid", ""), f"a rule of this gateway forbids {name}"
             )
         return policy.list_holds(make_request(twin, call.caller.folder, params, room or None))
+
+    async def _check_way(
+        self, way: Tool, call: ToolCall, params: Mapping[str, str], policy: GroupPolicy, targets: Sequence[str]
+    ) -> tuple[GroupHold, ...]:
+        """A rule that names the tool by which another one is called holds for that call, too."""
+        named = {"name": call.tool, **({"jid": params["jid"]} if "jid" in params else {})}
+        asks = await self._asks(way, call, named, params.get("jid"))
+        if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
+            raise Refused(call.caller.folder, call.tool, params.get("jid", ""), f"a rule forbids {way.name} for it")
+        return policy.list_holds(make_request(way, call.caller.folder, named, params.get("jid")))
 
     async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
         """Return True if somebody has allowed such calls for the rest of this session."""
@@ -474,13 +551,10 @@ def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
     return _PeopleBehind(origins.get_for_session(db, session_id) if session_id else OriginChain(()), "", ())
 
 
-def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
-    """As in tools/list."""
-    spoken = policy.list_rules_for(tool.name, tool.effects)
-    if not spoken:
-        return tool.listed
-    lines = "\n".join(spoken)
-    return {**tool.listed, "description": f"{tool.description}\n\nRules of this gateway for it:\n{lines}"}
+def _make_unknown(name: str, *, failed: bool) -> ToolAnswer:
+    """`failed`: as a result, because the call itself was well formed."""
+    text = f"Unknown tool: {name[:LONGEST_ARGUMENT]}"
+    return ToolAnswer(text, failed=failed, code=0 if failed else INVALID_PARAMS, outcome=OUTDATED)
 
 
 def _resolve_alias(name: str, raw: bytes) -> tuple[str, bytes]:

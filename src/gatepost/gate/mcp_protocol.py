@@ -284,7 +284,7 @@ class McpProtocol:
         self._calls += 1
         caller, name, raw = self._caller, wanted.name, bytes(wanted.arguments)
         given, call_id = b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}"
-        outflow = self._outflow if not quick and await self._dispatch.only_reads(caller, name) else None
+        outflow = self._outflow if not quick and await self._dispatch.only_reads(caller, name, given) else None
         if outflow is not None:
             call = partial(self._dispatch.call, caller, name, given, call_id, progress)
             answer = await self._in_place(outflow, call)

@@ -1,16 +1,19 @@
 """The policies of all groups, from the store, kept until somebody rings that they changed."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from gatepost.access.acl import list_valid_rows
 from gatepost.access.grants import GrantRule, parse
 from gatepost.access.policy import AccessRules, GroupPolicy
+from gatepost.access.subjects import NO_EFFECTS
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.gate.call_explanation import is_offered_group
+from gatepost.gate.named_call import FIND_TOOLS
 from gatepost.store.engine import rule_cache
 from gatepost.store.port import Db, Store, inline_read
 from gatepost.store.rights import acl
@@ -20,7 +23,8 @@ from gatepost.tools.contract import Tool
 TOOL_GROUPS = setting(
     "tools.groups",
     (),
-    help="Cut every list to these groups of tools, as `gatepost tools` names them; none: all. Tools cost tokens.",
+    help="The tools of every agent: empty, a dozen at the start and the others by find_tools; `all`, the whole list at"
+    " the start; names of groups of tools, as `gatepost tools` shows them, these alone.",
 )
 
 
@@ -49,7 +53,7 @@ def load_changed_facts(db: Db, known: str, every_tool_group: tuple[str, ...] = (
 
 
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
-    """Return what a group's own list is cut to (`gatepost group set FOLDER tool_groups=messages,history`); None: no
+    """Return what a group's own list is cut to (`gatepost group set FOLDER options.tool_groups=messages`); None: no
     word."""
     said = options.get("tool_groups")
     if said is None:
@@ -64,9 +68,16 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
         tool
         for name, tool in tools.items()
         if policy.visible(name, tool.tier, tool.effects)
-        and (policy.tool_groups is None or tool.group in policy.tool_groups)
+        and is_offered_group(tool, policy)
         and not (tool.not_root and policy.folder == ROOT_FOLDER)
     ]
+
+
+def starts_small(policy: GroupPolicy, visible: Container[str]) -> bool:
+    """Return True if sessions start with the core alone. Without find_tools, or if a person is asked about each use of
+    it, they would never see the rest."""
+    held = policy.list_hold_rules(FIND_TOOLS, NO_EFFECTS)
+    return policy.tool_groups is None and FIND_TOOLS in visible and not held
 
 
 class Policies:

@@ -239,6 +239,7 @@ class AgentLoop:
                 yield event
         for _ in range(MOST_STEPS):
             seen = len(self._conversation.entries)
+            tools = await self._unless_stopped(self._listed(tools))
             asking = asyncio.create_task(self._unless_stopped(self._ask(tools)))
             async with aclosing(self._follow_drafts(asking)) as drafts:
                 async for draft in drafts:
@@ -296,7 +297,10 @@ class AgentLoop:
             text = f"{text[:LARGEST_RESULT]}\n[cut: {len(text)} characters in all]"
         return ToolResultEntry(turn, use.id, text, answer.is_error)
 
-    async def _listed(self) -> list[McpTool]:
+    async def _listed(self, known: list[McpTool] | None = None) -> list[McpTool]:
+        """Return the tools that the model is offered. `known`: those of before, which hold until they change."""
+        if known is not None and (self._tools is None or not self._tools.tools_changed):
+            return known
         return [*await (await self._connected()).list_tools(), *local_tools.list_local_tools(shell=self._has_shell)]
 
     @property

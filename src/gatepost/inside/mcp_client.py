@@ -15,6 +15,7 @@ from gatepost.jsonrpc.messages import PendingRequests, parse_message, render_not
 from gatepost.jsonrpc.protocol import JsonRpcFailure, initialize_params
 
 LARGEST = 16 * 1024 * 1024
+TOOLS_CHANGED = "notifications/tools/list_changed"
 
 
 class McpToolHints(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,6 +63,7 @@ class McpClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._pending = PendingRequests()
+        self.tools_changed = False  # since they were listed last
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
@@ -73,6 +75,7 @@ class McpClient:
         return tools
 
     async def list_tools(self) -> list[McpTool]:
+        self.tools_changed = False
         found: list[McpTool] = []
         cursor: str | None = ""
         with suppress(JsonRpcFailure):  # of a session that is being ended
@@ -114,7 +117,9 @@ class McpClient:
     async def _read(self) -> None:
         try:
             while line := await self._reader.readline():
-                self._pending.answer(parse_message(line))
+                message = parse_message(line)
+                self.tools_changed |= message.method == TOOLS_CHANGED
+                self._pending.answer(message)
         except (OSError, ValueError):  # ValueError: a line beyond all bounds, or no JSON at all
             pass
         finally:

@@ -5,7 +5,7 @@ The gate has decided on permission before it makes a `ToolCall`, and has put the
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
@@ -57,6 +57,17 @@ class CallTracker(Protocol):
     def failed(self, call: CallIdentity) -> None: ...
 
 
+class OfferedTools(Protocol):
+    """The tools that a session is offered besides the core."""
+
+    @property
+    def names(self) -> Collection[str]: ...
+
+    async def unlock(self, names: Sequence[str]) -> None:
+        """Add tools to the list of the session, and tell its clients."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The caller of a tool: known by the socket it came through, never by what it says."""
@@ -72,6 +83,7 @@ class Caller:
     )  # (tool, call): brings what the agent said before into the outbox
     keys: "CallTracker | None" = field(default=None, compare=False)  # tells a repeated call from another one
     replays: bool = False  # it repeats what another conversation was given: it may read, and has no effect
+    offered: "OfferedTools | None" = field(default=None, compare=False)  # None: it is offered whatever it may call
 
     @property
     def tier(self) -> Tier:
@@ -194,6 +206,26 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     bound: BoundReads = BoundReads()  # what it reads besides its arguments
 
 
+class CatalogEntry(Struct, frozen=True):
+    """A tool as an agent is told of it."""
+
+    name: str
+    group: str
+    description: str
+    schema: Mapping[str, Any]
+    core: bool
+
+
+class ToolCatalog(Protocol):
+    """Everything that a caller may call."""
+
+    def list_entries(self) -> Sequence[CatalogEntry]: ...
+
+    def find(self, words: Sequence[str]) -> Sequence[CatalogEntry]:
+        """Return the tools that fit these words best. It may take a while: call it in a thread."""
+        ...
+
+
 class ToolDeps(Struct, frozen=True, kw_only=True):
     """Parts that tools work with: given once by the app."""
 
@@ -246,6 +278,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
     approved: Request | None = None  # a person let it through; what it brings about settles that
     identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False
+    catalog: ToolCatalog | None = None
     _row: str = ""  # the chain's head with the call's audit row, once that was appended
 
     @property

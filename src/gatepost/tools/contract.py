@@ -5,7 +5,7 @@ The function's first parameter is the call (`tools/call.py`); the others are the
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
@@ -24,6 +24,8 @@ from gatepost.tools.call import ToolCall
 
 BODY = "gatepost:body"
 SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))  # types of JSON schema
+# The parameter that names a room has the first of these names in every schema. Calls may use the others, too.
+ROOM_PARAMETERS = ("chatJid", "chat_jid", "targetJid", "target_jid", "jid", "room")
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
 
 
@@ -74,6 +76,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None  # besides its arguments
     here: bool = False  # it speaks in the room of its turn, which no parameter names
     quick: bool = False
+    core: bool = False  # every turn starts with it; the others are found
+    former_names: tuple[str, ...] = ()  # of the parameter in `scoped_by`: rules may still use them
 
     @property
     def is_judged(self) -> bool:
@@ -109,6 +113,8 @@ def tool(
     reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None,
     here: bool = False,
     quick: bool = False,
+    core: bool = False,
+    former_names: tuple[str, ...] = (),
     read_only: bool = False,
     destructive: bool = False,
     idempotent: bool = False,
@@ -125,7 +131,8 @@ def tool(
     agree to this one, '' if nobody must. `preview` renders, as markdown, what a call would change: for the card of one
     that is held. `reads` finds what a call reads besides its arguments. After a call was allowed it must find the
     same, else people are asked again. `here`: it speaks in the room of its turn. `quick`: it waits for nothing but
-    quick reads, and needs no task.
+    quick reads, and needs no task. `core`: every turn starts with it; agents find the others by find_tools.
+    `former_names`: older names of the parameter in `scoped_by`, which calls and rules may go on using.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
@@ -147,6 +154,8 @@ def tool(
             reads=reads,
             here=here,
             quick=quick,
+            core=core,
+            former_names=former_names,
         )
         registry.add(made.name, made, origin=function.__module__)
         return function
@@ -194,7 +203,7 @@ def _make(
     listed: dict[str, Any] = {
         "name": name,
         "description": description,
-        "inputSchema": _schema(arguments),
+        "inputSchema": _input_schema(arguments),
         "annotations": hints,
     }
     if structured:
@@ -206,7 +215,7 @@ def _make(
         effects=effects,
         description=description,
         run=function,
-        read=_reader(arguments),
+        read=_reader(arguments, list_room_aliases(scoped_by, signature.parameters)),
         bodies=frozenset(each.name for each in parameters if _is_body(each.annotation)),
         structured=structured,
         flat=structured and _is_flat(listed["outputSchema"]),
@@ -216,9 +225,33 @@ def _make(
     )
 
 
-def _reader(arguments: type[msgspec.Struct]) -> Callable[[bytes], dict[str, Any]]:
-    decode = msgspec.json.Decoder(arguments).decode
-    return lambda raw: msgspec.structs.asdict(decode(raw))
+def _reader(arguments: type[msgspec.Struct], aliases: Mapping[str, str]) -> Callable[[bytes], dict[str, Any]]:
+    """Other names cost nothing unless a call uses them: it is read again only if it does not fit as it is."""
+    decode, asdict = msgspec.json.Decoder(arguments).decode, msgspec.structs.asdict
+
+    def read(raw: bytes) -> dict[str, Any]:
+        try:
+            return asdict(decode(raw))
+        except msgspec.ValidationError:
+            if (renamed := _rename(raw, aliases)) is None:
+                raise
+            return asdict(msgspec.convert(renamed, arguments))
+
+    return read
+
+
+def list_room_aliases(scoped_by: str | None, parameters: Collection[str]) -> dict[str, str]:
+    """Return the other names of the parameter that names the room of a call."""
+    if scoped_by is None or _scope(scoped_by) is not ToolScope.ROOM:
+        return {}
+    return {name: scoped_by for name in ROOM_PARAMETERS if name not in parameters}
+
+
+def _rename(raw: bytes, aliases: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the arguments by the names of the tool; None: they have no other names, or one thing by two."""
+    given = msgspec.json.decode(raw, type=dict[str, Any]) if aliases else {}
+    renamed = {aliases.get(name, name): value for name, value in given.items()}
+    return renamed if renamed.keys() != given.keys() and len(renamed) == len(given) else None
 
 
 def _rooms(function: Callable[..., Awaitable[object]], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -291,3 +324,30 @@ def _schema(kind: type) -> dict[str, Any]:
     if definitions:
         schema["$defs"] = definitions
     return schema
+
+
+@cache
+def _input_schema(kind: type) -> dict[str, Any]:
+    """The schema without what a model pays for and does not use: titles, and null as a way to leave something out."""
+    schema = dict(_schema(kind))
+    schema["properties"] = {name: _shorten_property(each) for name, each in schema["properties"].items()}
+    if definitions := schema.get("$defs"):
+        schema["$defs"] = {name: _shorten_definition(each) for name, each in definitions.items()}
+    return schema
+
+
+def _shorten_definition(definition: dict[str, Any]) -> dict[str, Any]:
+    short = {key: value for key, value in definition.items() if key not in ("title", "description")}
+    if "properties" in short:
+        short["properties"] = {name: _shorten_property(each) for name, each in short["properties"].items()}
+    return short
+
+
+def _shorten_property(field: dict[str, Any]) -> dict[str, Any]:
+    """Null may still be given."""
+    kinds = field.get("anyOf")
+    if "default" not in field or field["default"] is not None or kinds is None or {"type": "null"} not in kinds:
+        return field
+    rest = [kind for kind in kinds if kind != {"type": "null"}]
+    short = {key: value for key, value in field.items() if key not in ("anyOf", "default")}
+    return {**rest[0], **short} if len(rest) == 1 else {"anyOf": rest, **short}

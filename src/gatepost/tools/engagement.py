@@ -47,8 +47,8 @@ class DisengagedPlace(Struct, frozen=True):
     was_engaged: bool
 
 
-@tool(tier=Tier.AGENT, scoped_by="jid", group="sessions", effects=(), idempotent=True)
-async def engage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> EngagedPlace:
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="sessions", effects=(), idempotent=True)
+async def engage(call: ToolCall, chatJid: Jid = None, topic: Topic = None) -> EngagedPlace:
     """Stay in the conversation of a room: what people write there reaches you without a mention until the time of your
     route is over. Your replies extend it.
 
@@ -72,8 +72,8 @@ async def engage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> Engage
     return EngagedPlace(ok=True, jid=place[1], topic=place[2], until=None if made.until is None else iso(made.until))
 
 
-@tool(tier=Tier.AGENT, scoped_by="jid", group="sessions", effects=(), idempotent=True)
-async def disengage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> DisengagedPlace:
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="sessions", effects=(), idempotent=True)
+async def disengage(call: ToolCall, chatJid: Jid = None, topic: Topic = None) -> DisengagedPlace:
     """Leave the conversation of a room: people must speak to you again, by a mention or a reply.
 
     For when they are done with you and talk among themselves. Routes that give you every message still do. To come back

@@ -96,10 +96,12 @@ class FetchedHistory(Struct, frozen=True, kw_only=True):
     rendered: str
 
 
-@tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+@tool(
+    tier=Tier.WORKER, scoped_by="chatJid", former_names=("chat_jid",), group="history", read_only=True, idempotent=True
+)
 async def inspect_messages(
     call: ToolCall,
-    chat_jid: Jid = None,
+    chatJid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
 ) -> History:
@@ -110,10 +112,12 @@ async def inspect_messages(
     return await _read_local(call, None, limit, MOST, before)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+@tool(
+    tier=Tier.AGENT, scoped_by="chatJid", former_names=("chat_jid",), group="history", read_only=True, idempotent=True
+)
 async def get_history(
     call: ToolCall,
-    chat_jid: Jid = None,
+    chatJid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
 ) -> History:
@@ -121,11 +125,13 @@ async def get_history(
     return await _read_local(call, None, limit, MOST, before)
 
 
-@tool(tier=Tier.WORKER, scoped_by="chat_jid", group="history", read_only=True, idempotent=True)
+@tool(
+    tier=Tier.WORKER, scoped_by="chatJid", former_names=("chat_jid",), group="history", read_only=True, idempotent=True
+)
 async def get_thread(
     call: ToolCall,
     topic: Annotated[str, Meta(description="The topic or thread, as messages show it.")],
-    chat_jid: Jid = None,
+    chatJid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–100).")] = 50,
     before: Before = None,
 ) -> History:
@@ -133,10 +139,10 @@ async def get_thread(
     return await _read_local(call, topic, limit, MOST_OF_THREAD, before)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", effects=(), idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", former_names=("chat_jid",), group="history", effects=(), idempotent=True)
 async def fetch_history(
     call: ToolCall,
-    chat_jid: Jid = None,
+    chatJid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many, the newest (1–200).")] = 100,
     before: Before = None,
 ) -> FetchedHistory:

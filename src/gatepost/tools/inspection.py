@@ -72,10 +72,10 @@ class RoomRouting(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-@tool(tier=Tier.AGENT, scoped_by="jid", group="history", read_only=True, idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="history", read_only=True, idempotent=True)
 async def inspect_routing(
     call: ToolCall,
-    jid: Jid = None,
+    chatJid: Jid = None,
     limit: Annotated[int, Meta(description="At most so many routes (1–200).")] = 50,
 ) -> RoomRouting:
     """See which group gets what people write in a room, and why, and where messages came to nothing.

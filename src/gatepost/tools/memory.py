@@ -67,7 +67,7 @@ async def explain_hold(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     return f"everybody who talks with this agent{more} could then be told of it"
 
 
-@tool(tier=Tier.WORKER, group="memory", effects=(), holds_if=explain_hold)
+@tool(tier=Tier.WORKER, group="memory", effects=(), holds_if=explain_hold, core=True)
 async def remember(
     call: ToolCall,
     text: Annotated[Body, Meta(description="One fact, as a sentence that stands alone.")],
@@ -106,7 +106,7 @@ async def remember(
     return RememberedEntry(made.id, made.scope)
 
 
-@tool(tier=Tier.WORKER, group="memory", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="memory", read_only=True, idempotent=True, core=True)
 async def recall(
     call: ToolCall,
     query: Annotated[Body, Meta(description="Words that the fact may have; empty: the newest.")] = "",

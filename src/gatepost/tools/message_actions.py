@@ -131,7 +131,8 @@ async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) ->
 
 @tool(
     tier=Tier.AGENT,
-    scoped_by="targetJid",
+    scoped_by="chatJid",
+    former_names=("targetJid",),
     also_scoped_by=("sourceJid",),
     group="messages",
     effects=(Subject.SPEAK, Subject.HAND_OUT),
@@ -140,7 +141,7 @@ async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) ->
 async def forward(
     call: ToolCall,
     sourceMsgId: MessageRef,
-    targetJid: Annotated[str, Meta(min_length=1, description="The room that it goes to.")],
+    chatJid: Annotated[str, Meta(min_length=1, description="The room that it goes to.")],
     comment: Annotated[Body, Meta(description="Words of yours that go with it.")] = "",
     sourceJid: Source = None,
 ) -> SendReceipt:

@@ -23,34 +23,27 @@ MOST_MEDIA = 20
 Media = Annotated[list[str], Meta(max_length=MOST_MEDIA)]
 RepliedMessageRef = Annotated[
     Seq | str | None,
-    Meta(description="The message answered, by number or platform id. Default: the newest of this turn."),
+    Meta(description="A message's number, or its platform id. Default: the newest of this turn."),
 ]
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), core=True)
 async def send(
-    call: ToolCall, text: Annotated[Body, Meta(description="What to say. Markdown.")], chatJid: Room = None
+    call: ToolCall, text: Annotated[Body, Meta(description="Markdown.")], chatJid: Room = None
 ) -> SendReceipt:
-    """Say something new in a room: an announcement, or news in a room other than the one you are answering.
-
-    Your answer is delivered by itself; do not send it as well. To answer one message in particular use reply, for a
-    file use send_file (its caption is the text).
-    """
+    """Say something new, such as news in another room. Your final answer is delivered by itself: do not send it."""
     said = outbox_effects.check_text("text", text)
     return await outbox_effects.commit_effects(call, lambda db: _add_message(db, call, said))
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), core=True)
 async def reply(
     call: ToolCall,
-    text: Annotated[Body, Meta(description="What to say. Markdown.")],
+    text: Annotated[Body, Meta(description="Markdown.")],
     chatJid: Room = None,
     replyToId: RepliedMessageRef = None,
 ) -> SendReceipt:
-    """Answer one message so that people see which: when several are open, or while you are still at work.
-
-    Your final answer is delivered by itself; do not reply with it as well. Not for new topics: use send.
-    """
+    """Answer one message among several, or while you are still at work. Your final answer is delivered by itself."""
     said = outbox_effects.check_text("text", text)
     return await outbox_effects.commit_effects(
         call, lambda db: _add_message(db, call, said, answers=_find_replied(db, call, replyToId))
@@ -100,19 +93,17 @@ async def post(
     group="messages",
     effects=(Subject.SPEAK, Subject.HAND_OUT),
     reads=_read_file,
+    core=True,
 )
 async def send_file(
     call: ToolCall,
-    filepath: Annotated[str, Meta(description="A file under /workspace/agent or /workspace (not in/), or relative.")],
-    filename: Annotated[str | None, Meta(description="The name that people see. Default: the file's own.")] = None,
-    caption: Annotated[Body | None, Meta(description="The text that goes with it. It is the message.")] = None,
+    filepath: Annotated[str, Meta(description="Relative, or in /workspace/agent or /workspace (not in/).")],
+    filename: Annotated[str | None, Meta(description="The name that people see.")] = None,
+    caption: Annotated[Body | None, Meta(description="Its text.")] = None,
     chatJid: Room = None,
     replyToId: RepliedMessageRef = None,
 ) -> SendReceipt:
-    """Give people a file from your workspace. The caption is the message: do not send the text again.
-
-    Not for what can be read in the chat: use send or reply.
-    """
+    """Give people a file. Its caption is the message: do not send the text again."""
     said = outbox_effects.check_text("caption", caption) if caption else ""
     async with outgoing_files.copy_files(call, [filepath], "filepath", filename or "") as given:
 

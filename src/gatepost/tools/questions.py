@@ -1,6 +1,7 @@
 """Questions to the people of a room: with options, with words of their own, or both."""
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -46,22 +47,19 @@ STATUSES = {
 class QuestionOption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One answer that people can choose."""
 
-    label: Annotated[str, Meta(description="What stands on the button, at most 60 characters.")]
-    description: Annotated[str, Meta(description="What it means, at most 300 characters.")] = ""
+    label: Annotated[str, Meta(description="At most 60 characters.")]
+    description: str = ""
 
 
 class UserQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """One thing that you want to know."""
+    """One thing that an agent wants to know."""
 
-    question: Annotated[str, Meta(description="The whole question, at most 1000 characters.")]
-    header: Annotated[str, Meta(description="A short name for it, at most 40 characters.")] = ""
-    options: Annotated[
-        list[QuestionOption | str],
-        Meta(description="At most 8, each with a label, or plain texts. None: people answer in their own words."),
-    ] = []
-    multi_select: Annotated[bool, Meta(description="Several options may be chosen.")] = False
-    free_text: Annotated[bool, Meta(description="Words of their own are an answer, too.")] = False
-    default: Annotated[str, Meta(description="The answer if nobody gives one in time.")] = ""
+    question: str
+    header: Annotated[str, Meta(description="At most 40 characters.")] = ""
+    options: Annotated[list[QuestionOption | str], Meta(description="At most 8. None: any words.")] = []
+    multi_select: bool = False
+    free_text: Annotated[bool, Meta(description="Other words are an answer, too.")] = False
+    default: Annotated[str, Meta(description="If nobody answers in time.")] = ""
 
 
 class AnsweredQuestion(msgspec.Struct, frozen=True):
@@ -76,32 +74,49 @@ class QuestionResult(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-@tool(tier=Tier.WORKER, group="messages", effects=(Subject.SPEAK,), here=True)
+@tool(tier=Tier.WORKER, group="messages", effects=(Subject.SPEAK,), here=True, core=True)
 async def ask_user_question(
     call: ToolCall,
     questions: Annotated[
-        list[UserQuestion] | None,
-        Meta(description="1 to 4 questions; people get one after the other.", extra={BODY: True}),
+        list[dict[str, Any]] | None,
+        Meta(
+            description="2 to 4 at once, in place of the next three. Each: question, header, options, multiSelect,"
+            " freeText, default (if nobody answers).",
+            extra={BODY: True},
+        ),
     ] = None,
-    question: Annotated[str, Meta(description="In place of `questions`: the only one.", extra={BODY: True})] = "",
-    title: Annotated[str, Meta(description="A short name for that one.", extra={BODY: True})] = "",
-    options: Annotated[list[QuestionOption | str] | None, Meta(description="Of that one.", extra={BODY: True})] = None,
-    timeout: Annotated[
-        float | None, Meta(description="Seconds until the defaults count, or the question expires. Usually a day.")
+    question: Annotated[str, Meta(extra={BODY: True})] = "",
+    title: Annotated[str, Meta(description="A short name for it.", extra={BODY: True})] = "",
+    options: Annotated[
+        list[str | dict[str, Any]] | None,
+        Meta(description="At most 8 texts, or label and description. None: any words.", extra={BODY: True}),
     ] = None,
+    timeout: Annotated[float | None, Meta(description="Seconds until it expires. Usually a day.")] = None,
 ) -> QuestionResult:
-    """Ask the people of this conversation something that you need to know before you go on, with options to choose.
+    """Ask the people here what you must know before you go on.
 
-    Waits a while for the answer. If it says `pending`, go on without it or end your turn: the answer comes as a
-    message. For something that needs no answer use send.
+    If it says `pending`, go on without it or end your turn: the answer comes as a message.
     """
     longest = call.deps.config[EXPIRE_S]
     if timeout is not None and not 1 <= timeout <= longest:
         raise Invalid("timeout", f"is {timeout:g} seconds; 1 to {longest:g} are possible")
-    asked, people = make_input(_join_questions(questions or [], question, title, options or [])), call.deps.questions
+    several = _read("questions", questions or [], UserQuestion)
+    chosen = _read("options", options or [], QuestionOption | str)
+    asked, people = make_input(_join_questions(several, question, title, chosen)), call.deps.questions
     if people is None:
         raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
     return render_result(await people.ask(call, asked, timeout))
+
+
+def _read(name: str, given: Sequence[object], kind: Any) -> list[Any]:
+    """The schema that models pay for names the fields in words."""
+    try:
+        found: list[Any] = msgspec.convert(given, list[kind])
+    except msgspec.ValidationError as error:
+        fields = ", ".join(each.encode_name for each in msgspec.structs.fields(UserQuestion))
+        more = f"each has {fields}" if kind is UserQuestion else "each is a text, or has label and description"
+        raise Invalid(name, f"{error}; {more}") from None
+    return found
 
 
 def render_result(request: Request) -> QuestionResult:

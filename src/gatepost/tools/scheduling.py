@@ -20,6 +20,7 @@ from gatepost.store.schedule.firings import FiringState, Run
 from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext, TaskFields, TaskState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
+from gatepost.tools.kit.outbox_effects import Room
 from gatepost.tools.kit.record_parameters import with_fields_of
 
 T = TypeVar("T")
@@ -28,29 +29,21 @@ MOST = 200
 LONGEST_LISTED = 300  # characters of a prompt in a list
 When = Annotated[
     str,
-    Meta(
-        description="Again and again: five cron fields, @daily and the like, 2h30m, or milliseconds between two runs."
-        " Once: +20m, 'in 20 minutes', 'tomorrow 9:00', or an RFC 3339 time."
-    ),
+    Meta(description="Repeating: five cron fields, @daily or 2h30m. Once: +20m, 'tomorrow 9:00' or RFC 3339."),
 ]
-Zone = Annotated[str, Meta(description="Such as Europe/Berlin. Left out: the gateway's.")]
+Zone = Annotated[str, Meta(description="Such as Europe/Berlin.")]
 TaskId = Annotated[str, Meta(description="As list_tasks shows it.")]
-Prompt = Annotated[Body, Meta(description="What the agent is asked to do at that time.")]
-Text = Annotated[Body, Meta(description="Delivered as it is, in place of a prompt; wakes nobody. For reminders.")]
+Prompt = Annotated[Body, Meta(description="What you are asked to do then.")]
+Text = Annotated[Body, Meta(description="In place of a prompt: delivered as it is. For reminders.")]
 Script = Annotated[
     Body,
-    Meta(
-        description="Shell commands that run in the sandbox first. The last line they print must be JSON:"
-        ' {"wakeAgent": false} ends the run in silence; with true, `data` is added to the prompt.'
-    ),
+    Meta(description='Shell commands that run first. Last line: {"wakeAgent": false} ends the run, true adds `data`.'),
 ]
-Context = Annotated[str, Meta(description="group: the room's conversation. isolated: a fresh one for each run.")]
-Missed = Annotated[
-    MissedPolicy, Meta(description="What becomes of times when the gateway was down: skip, once (late), or all.")
-]
+Context = Annotated[str, Meta(description="group, or isolated: a fresh conversation each run.")]
+Missed = Annotated[MissedPolicy, Meta(description="Runs that were due while the gateway was down.")]
 WORDS = {"prompt": Prompt, "text": Text, "script": Script, "context": Context, "missed": Missed}
-Runs = Annotated[int, Meta(description="End it after so many runs.", ge=0, le=1_000_000)]
-Expires = Annotated[str, Meta(description="End it at this time: RFC 3339, or from now on: 20m, 2h30m, 'in 20 days'.")]
+Runs = Annotated[int, Meta(description="End after so many.", ge=0, le=1_000_000)]
+Expires = Annotated[str, Meta(description="End then: RFC 3339, or 20m, 'in 20 days'.")]
 
 
 class ScheduledTask(Struct, frozen=True):
@@ -126,8 +119,10 @@ def _sends(arguments: Mapping[str, Any]) -> str:
 
 @tool(
     tier=Tier.WORKER,
-    scoped_by="targetJid",
+    scoped_by="chatJid",
+    former_names=("targetJid",),
     group="scheduling",
+    core=True,
     effects=(Subject.SCHEDULE, Subject.SPEAK),
     acts_as=_sends,
 )
@@ -136,20 +131,13 @@ async def schedule_task(
     call: ToolCall,
     fields: dict[str, Any],
     *,
-    targetJid: Annotated[
-        str | None,
-        Meta(description="The room where it runs, and where the answer goes. Left out: the room of this turn."),
-    ] = None,
+    chatJid: Room = None,
     cron: When = "",
     timezone: Zone = "",
     maxRuns: Runs | None = None,
     expiresAt: Expires | None = None,
 ) -> ScheduledTask:
-    """Do something at a time: run a prompt in a room, or deliver a text there, once or again and again.
-
-    For reminders, regular reports and checks. The same task is not made twice. A run that has nothing to report should
-    say nothing. To change one use update_task, to hold it pause_task, to end it cancel_task.
-    """
+    """Run a prompt or deliver a text later, once or again and again: for reminders, regular reports and checks."""
     rules, place = task_changes.read_rules(call.deps.config), call.place
     folder = place.folder or call.caller.folder
     _check_owner(call, folder, place.address)
@@ -297,23 +285,20 @@ async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     return await _change(call, taskId, resume)
 
 
-@tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True)
+@tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True, core=True)
 async def cancel_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
-    """End a scheduled task for good. A run that has begun goes on. To hold it for a while use pause_task."""
+    """End a scheduled task for good. pause_task holds it for a while."""
     by = f"agent:{call.caller.folder}"
     return await _change(call, taskId, lambda db: task_changes.cancel_task(db, taskId, by, call.now))
 
 
-@tool(tier=Tier.WORKER, group="scheduling", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="scheduling", read_only=True, idempotent=True, core=True)
 async def list_tasks(
     call: ToolCall,
-    after: Annotated[str, Meta(description="Only those behind this taskId.")] = "",
-    limit: Annotated[int, Meta(description="At most so many (1–200).")] = MOST,
+    after: Annotated[str, Meta(description="The taskId behind which to go on.")] = "",
+    limit: Annotated[int, Meta(description="1–200.")] = MOST,
 ) -> TaskList:
-    """See the scheduled tasks of your group and of those below it: what each does, and when it runs next.
-
-    For what became of the runs of one use inspect_tasks.
-    """
+    """See the scheduled tasks. inspect_tasks tells of their runs, update_task changes one."""
     found, more = await call.read(_list_visible, call, after, min(max(limit, 1), MOST))
     shown, cut_off = fitting(_render_task(each, LONGEST_LISTED) for each in found)
     return TaskList(shown, len(shown), more or cut_off)

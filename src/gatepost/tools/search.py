@@ -49,23 +49,21 @@ def _about(arguments: Mapping[str, Any]) -> Iterable[str]:
     return [scope] if scope and ":" not in scope else []
 
 
-@tool(tier=Tier.WORKER, about=_about, group="history", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, about=_about, group="history", read_only=True, idempotent=True, core=True)
 async def find_messages(
     call: ToolCall,
     query: Annotated[
         Body,
-        Meta(description='A word, a "phrase", a AND b, a OR b, a NOT b, prefix*, NEAR(a b, 5). Parts of 中文 too.'),
+        Meta(description='Words, a "phrase", a OR b, a NOT b, prefix*, NEAR(a b, 5).'),
     ],
-    scope: Annotated[str | None, Meta(description="One room (it has a `:`), or a group and those below it.")] = None,
-    sender: Annotated[str | None, Meta(description="Only from this sender, exactly, such as telegram:user/9.")] = None,
-    since: Annotated[str | None, Meta(description="Only from this time on (RFC 3339).")] = None,
-    limit: Annotated[int, Meta(description="At most so many, the best (1–200).")] = 20,
+    scope: Annotated[str | None, Meta(description="A room (it has a `:`), or a group.")] = None,
+    sender: Annotated[str | None, Meta(description="Exactly, such as telegram:user/9.")] = None,
+    since: Annotated[str | None, Meta(description="RFC 3339.")] = None,
+    limit: Annotated[int, Meta(description="1–200.")] = 20,
 ) -> FoundMessages:
-    """Find messages by what they say, in the rooms that you may read; the best first, of equal ones the newest.
+    """Find what was said before, in all rooms that you may read. The best come first.
 
-    If there are very many hits, only the newest 400 are compared: narrow a common word by sender, since or scope. Only
-    the first 16,000 characters of a very long message are searched. To read on around a hit use inspect_messages with a
-    `before`; for one topic get_thread.
+    Of very many hits only the newest 400 are compared: narrow a common word. inspect_messages reads on around a hit.
     """
     most = min(max(limit, 1), MOST)
     wanted = SearchQuery(

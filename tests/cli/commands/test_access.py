@@ -57,6 +57,11 @@ def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
     assert run("grant", "rm", "1").code == 0
 
 
+@pytest.mark.parametrize("room", ["chatJid", "targetJid", "jid"])
+def test_a_rule_may_use_the_name_that_a_parameter_had(room: str, run: Run) -> None:
+    assert run("grant", "add", "acme", f"!schedule_task({room}=telegram:*)").code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -47,7 +47,7 @@ def test_a_worker_sees_less_than_an_agent(tmp_path: Path, capsys: pytest.Capture
 
 def test_the_table_tells_what_each_is_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.run(["tools", "--home", str(tmp_path), "--folder", "acme"]) == 0
-    assert "Say something new in a room" in capsys.readouterr().out
+    assert "Say something new, such as news" in capsys.readouterr().out
 
 
 def test_the_group_is_named_once_or_is_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

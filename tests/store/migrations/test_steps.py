@@ -24,6 +24,7 @@ FILES = {
     "steps_0032_0048": "efd855382e764818",
     "steps_0049_0058": "863322070cf2ab6e",
     "0059_memories": "c7f336609e9cef38",
+    "0060_unlocked_tools": "19abaa4ef04792ba",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {

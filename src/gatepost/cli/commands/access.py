@@ -95,7 +95,7 @@ def _list_params(home: Home, action: str) -> set[str]:
     if find_subject(action) is not None:
         return {ROOM_PARAM}
     tool = _check_tool(home, action)
-    return {*tool.listed["inputSchema"]["properties"], ROOM_PARAM} if tool is not None else set()
+    return {*tool.listed["inputSchema"]["properties"], *tool.former_names, ROOM_PARAM} if tool is not None else set()
 
 
 @grant_command.command("add")

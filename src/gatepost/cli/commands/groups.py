@@ -7,7 +7,8 @@ import click
 
 from gatepost.access.tiers import check_removable
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.commands.prompts import render_cost
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
@@ -30,6 +31,7 @@ from gatepost.serve.control.arguments.groups import (
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
+from gatepost.serve.control.arguments.prompts import ShowPromptArgs
 from gatepost.store.gateways.group_moves import GroupMoveState
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
     }
     output.print_details(GroupView, run_as, own, width=WIDE)
     output.print_line(f"{'files':<{WIDE}} {values.describe_folder(folder)}")
+    cost = call_operation(run.home, ShowPromptArgs, {"folder": folder})
+    output.print_line(f"{'prompt':<{WIDE}} {render_cost(cost)} (`gatepost prompt show {folder}`)")
     for route in group.routes:
         output.print_line(
             f"{'route ' + str(route.id):<{WIDE}} {one_line(route.match) or '(everything)'} → {route.target}"

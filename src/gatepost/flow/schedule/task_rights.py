@@ -255,7 +255,8 @@ def render_send_params(task: Task) -> dict[str, str]:
 def render_schedule_params(task: Task) -> dict[str, str]:
     said = {"prompt": task.prompt, "text": task.text, "script": task.script, "cron": task.schedule}
     return {
-        "targetJid": task.address,
+        "chatJid": task.address,
+        "targetJid": task.address,  # as rules may still call it
         "jid": task.address,
         "missed": task.missed,
         **{name: value for name, value in said.items() if value},

@@ -33,6 +33,7 @@ from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_
 from gatepost.flow.sessions.session_deps import BATCH, WINDOW, WINDOW_CHARS, SessionDeps
 from gatepost.flow.sessions.session_ending import Ending, Retry, SessionTimeouts, SessionTiming
 from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
+from gatepost.gate.unlocked_tools import UnlockedTools
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox, SandboxKind, SandboxPlan
@@ -55,6 +56,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GRACE_S = 2.0  # between a friendly word and the end
+NAMED_TOOLS = ("set_title", "set_branch")  # that the prompt of a managed agent tells of
 LARGEST_NEXT = 256 * 1024  # characters of waiting messages that are projected before they are claimed
 MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, whatever a group says
 
@@ -279,6 +281,7 @@ class AwakeSession:
             before_call=self.runner.order.flush_results,
             keys=self.runner.keys,
             replays=self._replays,
+            offered=UnlockedTools(parts.store, session, self.tools_changed, NAMED_TOOLS if session.agent else ()),
         )
         tools = ToolSocket(
             parts.dispatch, caller, self._owns, self.runner.submit_turn, lambda why: self.kill(Ending(why))

@@ -200,7 +200,9 @@ def _forget_conversations(db: Db, world: str, now: int) -> None:
     """As `sessions.remove_conversations`, of all sessions at once. Summaries stay: they lie in the store."""
     own = (world, *below(world))
     db.run(
-        f"UPDATE sessions SET reset_at = ? WHERE id IN (SELECT session_id FROM conversations) AND ({_OWN})", (now, *own)
+        "UPDATE sessions SET reset_at = ?, unlocked = ''"
+        f" WHERE id IN (SELECT session_id FROM conversations) AND ({_OWN})",
+        (now, *own),
     )
     db.run(
         "UPDATE requests SET lasts = 'once' WHERE state = 'allowed' AND lasts = 'session'"

@@ -71,6 +71,7 @@ class Session(Struct, frozen=True):
     notify: int = 0  # the parent is told when it has finished
     archived_at: int | None = None
     reset_at: int | None = None  # when its conversation was last begun anew
+    unlocked: str = ""  # tools that its agent found, the oldest first, with a space between
 
 
 SESSIONS = Table("sessions", Session)
@@ -279,6 +280,10 @@ def set_model(db: Db, session_id: str, model: str) -> None:
     db.execute_later("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
 
 
+def set_unlocked_tools(db: Db, session_id: str, names: Sequence[str]) -> None:
+    db.run("UPDATE sessions SET unlocked = ? WHERE id = ?", (" ".join(names), session_id))
+
+
 def close(db: Db, session_id: str, now: int) -> bool:
     """Close a session; the next message to the same key starts a new one. Its open requests are withdrawn."""
     requests.withdraw_for_session(db, session_id, "the conversation has ended", now)
@@ -317,7 +322,7 @@ def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
 def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Let the next provider, whichever it is, start anew, without permissions that were given for the earlier
     conversation."""
-    db.execute_later("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
+    db.execute_later("UPDATE sessions SET reset_at = ?, unlocked = '' WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     remove_summary(db, session_id)
     db.execute_later(

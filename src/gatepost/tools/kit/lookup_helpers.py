@@ -20,7 +20,7 @@ LOCAL = "local-db"  # as the source of an answer: what this gateway has
 MOST = 200
 MOST_CAUGHT_UP = 80  # transactions, with which one search brings the index up to date
 
-Jid = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
+Jid = Annotated[str | None, Meta(description="Default: the room of this turn.")]
 
 
 def get_own_part(call: ToolCall) -> Subtree:

@@ -32,12 +32,10 @@ from gatepost.tools.call import ReachableRoom, ToolCall
 LONGEST_TEXT = 100_000  # characters; more is a file
 LONGEST_BOUND = 30_000  # characters that are kept to be shown; nobody can allow what is longer
 
-Room = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
-Source = Annotated[
-    str | None, Meta(description="The room that the source message is in. Leave it out for the room of this turn.")
-]
+Room = Annotated[str | None, Meta(description="Default: the room of this turn.")]
+Source = Annotated[str | None, Meta(description="Where the source message is. Default: the room of this turn.")]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
-MessageRef = Annotated[Seq | str, Meta(description="The message's number as shown to you, or its platform id.")]
+MessageRef = Annotated[Seq | str, Meta(description="A message's number, or its platform id.")]
 
 
 class SendReceipt(msgspec.Struct, frozen=True, omit_defaults=True):

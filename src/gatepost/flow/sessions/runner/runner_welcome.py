@@ -87,6 +87,11 @@ def render_pinned_rules(session: Session, rules: Sequence[PinnedRule]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def render_rules_everywhere(rules: Sequence[PinnedRule]) -> str:
+    """Return those of a group that hold in each of its rooms."""
+    return "\n".join(f"- {_indent(each.text)}" for each in rules if not each.address)
+
+
 def _indent(text: str) -> str:
     """Indent further lines: they belong to the same point of the list."""
     return text.replace("\n", "\n  ")

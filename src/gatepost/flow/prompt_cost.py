@@ -1,0 +1,193 @@
+"""What a turn costs before a word is said: the system prompt and the tools, by part.
+
+The prompt is made by the same code as in the sandbox, from copies of the group's files. What a coding agent adds of its
+own (its prompt, its tools) is not ours and not counted. Tokens are estimated from bytes; the bill counts differently.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.access.policy import GroupPolicy
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.home import Home
+from gatepost.core.record_fields import ShownAs, shown
+from gatepost.gate.policies import starts_small
+from gatepost.gate.tool_list import render_listed_tool, render_short_tool
+from gatepost.inside.local_tools import list_local_tools
+from gatepost.inside.prompts import system_prompt
+from gatepost.inside.providers.contract import ProviderContext
+from gatepost.store.sessions.groups import Group
+from gatepost.tools.contract import Tool
+
+API_PROVIDERS = frozenset({"anthropic", "openai"})  # which ask a model themselves; the others drive a program that does
+BYTES_PER_TOKEN = {"anthropic": 3.6, "claude": 3.6}  # an estimate, as is the usual one
+USUAL_BYTES = 4.0
+LONG_FILE, LONG_SKILLS, MANY_TOOLS = 6_000, 8_000, 20_000  # bytes, above which a hint is given
+FRONT = 8 * 1024  # bytes of a skill that its line is made from
+MOST_SKILLS = 200
+SERVER = "mcp__gatepost__"  # how Claude Code begins the names of our tools
+
+
+class PromptSection(StrEnum):
+    FILE = "file"
+    SKILLS = "skills"
+    MANNERS = "manners"
+    RULES = "rules"
+    TOOL = "tool"
+
+
+class PromptCostPart(Struct, frozen=True):
+    section: Annotated[PromptSection, shown("Part", head="part")]
+    name: Annotated[str, shown("Name", ShownAs.CODE)]
+    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
+    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
+
+
+class PromptCost(Struct, frozen=True, kw_only=True):
+    """`own`: the agent's program adds a prompt and tools of its own, which are not counted. `hints`: what can be cut,
+    and how."""
+
+    folder: Annotated[str, shown("Group")]
+    provider: Annotated[str, shown("Provider")]
+    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
+    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
+    own: Annotated[bool, shown("Its program adds more")]
+    parts: Annotated[list[PromptCostPart], shown("Parts")]
+    hints: Annotated[list[str], shown("Hints")]
+
+
+def measure_prompt(home: Home, group: Group, rules: str, tools: Iterable[Tool], policy: GroupPolicy) -> PromptCost:
+    """Blocks: call it in a thread. `group`: with everything that it goes by. `rules`: as they are pinned. `tools`: all
+    that the group may call."""
+    folder, provider = group.folder, group.provider
+    shell = group.options.get("shell") != "off"
+    sizes = [
+        *_measure_system_prompt(home, folder, group.name, rules),
+        *_measure_tools(provider, tools, policy, shell=shell),
+    ]
+    per_token = BYTES_PER_TOKEN.get(provider, USUAL_BYTES)
+    parts = [PromptCostPart(section, part, size, round(size / per_token)) for section, part, size in sizes if size]
+    whole = sum(each.size for each in parts)
+    return PromptCost(
+        folder=folder,
+        provider=provider,
+        size=whole,
+        tokens=round(whole / per_token),
+        own=provider not in API_PROVIDERS,
+        parts=parts,
+        hints=_list_hints(folder, parts, policy),
+    )
+
+
+def _measure_system_prompt(home: Home, folder: str, name: str, rules: str) -> list[tuple[PromptSection, str, int]]:
+    with tempfile.TemporaryDirectory() as copy:
+        place = _make_context(Path(copy), folder, name)
+        plain = len(system_prompt.system_prompt(place).encode())
+        found = []
+        for file, data in _read_files(home, folder):
+            (place.agent / file).write_bytes(data)
+            found.append((PromptSection.FILE, file, len(data.decode(errors="replace").strip().encode())))
+        alone = len(system_prompt.system_prompt(place).encode())
+        for skill, data in _read_skills(home, folder):
+            (place.agent / "skills" / skill).mkdir(parents=True)
+            (place.agent / "skills" / skill / "SKILL.md").write_bytes(data)
+        skilled = len(system_prompt.system_prompt(place).encode())
+        pinned = msgspec.structs.replace(place, rules=rules)
+        whole = len(system_prompt.system_prompt(pinned).encode())
+    files = sum(size for _, _, size in found)
+    return [
+        *found,
+        (PromptSection.SKILLS, "skills/", skilled - alone),
+        (PromptSection.MANNERS, "how messages travel", alone - files if found else plain),
+        (PromptSection.RULES, "pinned rules", whole - skilled),
+    ]
+
+
+def _make_context(copy: Path, folder: str, name: str) -> ProviderContext:
+    agent = copy / "agent"
+    agent.mkdir()
+    return ProviderContext(
+        workspace=copy,
+        agent=agent,
+        start=agent,
+        state=copy / "state",
+        router=copy / "router.sock",
+        folder=folder,
+        name=name,
+        model="",
+        timezone="UTC",
+    )
+
+
+def _read_files(home: Home, folder: str) -> list[tuple[str, bytes]]:
+    with open_untrusted(home.groups) as root:
+        return [
+            (file, data)
+            for file in system_prompt.FILES
+            if (data := _read(partial(root.read_bytes, f"{folder}/{file}", system_prompt.LARGEST)))
+        ]
+
+
+def _read_skills(home: Home, folder: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    with open_untrusted(home.groups) as root, suppress(Invalid, NotFound):
+        for skill in root.list(f"{folder}/skills", most=MOST_SKILLS):
+            path = f"{folder}/skills/{skill}/SKILL.md"
+            if data := _read(partial(root.read_bytes, path, system_prompt.LARGEST)):
+                found.append((skill, data[:FRONT]))
+    return found
+
+
+def _read(read: Callable[[], bytes]) -> bytes:
+    """A link, or a file that is too large, is none."""
+    with suppress(Invalid, NotFound):
+        return read()
+    return b""
+
+
+def _measure_tools(
+    provider: str, tools: Iterable[Tool], policy: GroupPolicy, *, shell: bool
+) -> list[tuple[PromptSection, str, int]]:
+    """As models get them: results have no shape there."""
+    known = list(tools)
+    cut = starts_small(policy, [each.name for each in known])
+    shown_tools = [each for each in known if each.core or not cut]
+    listed = [
+        render_short_tool(each, policy, known) if cut else render_listed_tool(each, policy) for each in shown_tools
+    ]
+    sizes = [(str(each["name"]), _measure_tool(provider, each)) for each in listed]
+    if provider in API_PROVIDERS:
+        for own in list_local_tools(shell=shell):
+            offered = {"name": own.name, "description": own.description, "inputSchema": own.input_schema}
+            sizes.append((own.name, _measure_tool(provider, offered)))
+    return [(PromptSection.TOOL, name, size) for name, size in sorted(sizes, key=lambda each: -each[1])]
+
+
+def _measure_tool(provider: str, listed: Mapping[str, object]) -> int:
+    name = listed["name"] if provider in API_PROVIDERS else f"{SERVER}{listed['name']}"
+    offered = {"name": name, "description": listed["description"], "input_schema": listed["inputSchema"]}
+    return len(msgspec.json.encode(offered))
+
+
+def _list_hints(folder: str, parts: Sequence[PromptCostPart], policy: GroupPolicy) -> list[str]:
+    hints = [
+        f"{each.name} is long: move what is not needed in every turn into a skill"
+        for each in parts
+        if each.section is PromptSection.FILE and each.size > LONG_FILE
+    ]
+    if sum(each.size for each in parts if each.section is PromptSection.SKILLS) > LONG_SKILLS:
+        hints.append("the lines of its skills are long: shorten their descriptions, or remove some")
+    tools = [each for each in parts if each.section is PromptSection.TOOL]
+    if sum(each.size for each in tools) > MANY_TOOLS:
+        unset = f"unset the option tool_groups of {folder}, or the setting tools.groups, to start with the core"
+        hints.append(f"{len(tools)} tools are listed from the start: {unset}")
+    return hints
