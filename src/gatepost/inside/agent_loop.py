@@ -8,27 +8,42 @@ it is complete. Until then a request may be made again, and drafts go to those w
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from gatepost.inside import http_client, local_tools, media
+from gatepost.inside.context_window import ModelWindow
 from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
-    ConversationMessage,
+    CompactionEntry,
+    ConversationEntry,
     ModelConversation,
     RejectedTurnEntry,
+    SummaryEntry,
     ToolResultEntry,
     UserEntry,
-    newest,
+    UserMessage,
+    find_summary,
     order_messages,
+    place_messages,
+)
+from gatepost.inside.conversation_summary import (
+    KEPT_PART,
+    choose_summary_end,
+    list_summed_up,
+    sketch_summary,
+    summarize,
 )
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
 from gatepost.inside.mcp_client import McpClient, McpTool
 from gatepost.inside.media import MediaBlock
+from gatepost.inside.model_api import CompletionReply, CompletionRequest, ModelApi, RequestedToolCall
+from gatepost.inside.overflow_errors import ContextOverflow
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
@@ -38,8 +53,10 @@ from gatepost.inside.providers.contract import (
     DraftText,
     Event,
     Item,
+    ItemKind,
     Misconfigured,
     ProviderContext,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
@@ -47,19 +64,46 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
+from gatepost.inside.request_size import (
+    BYTES_PER_TOKEN,
+    ContextBudget,
+    TokenFigure,
+    estimate_tokens,
+    fit_messages,
+    get_size,
+    get_text_size,
+    get_tools_size,
+    guess_cut_window,
+    is_cut_silently,
+)
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import now
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
-TRIES = 4  # of one request
-PAUSE = 0.5  # seconds before the second one, doubled each time
-LONGEST_PAUSE = 20.0  # an endpoint that asks for more ends the turn; the gateway continues it then
+PAUSE = 0.5  # seconds before the second try of a request, doubled each time
+LONGEST_PAUSE = 20.0  # unless the endpoint asks for more
+TOLD_AFTER = 20.0  # seconds of trouble after which people are told that it is still tried
 MOST_STEPS = 100  # requests of one turn
+MOST_FITS = 6  # sizes in which one request is made
+MOST_CUTS = 3  # answers of a turn that end at their length limit in the middle of a call
+COMPACT = "/compact"
 LARGEST_RESULT = 100_000  # characters of a tool's answer
 LOST = (
     "This call was cut off, and its result was lost: it may have had its effect. The gateway's note lists what was"
     " sent. Look before you make it again."
 )
+CUT_CALL = (
+    "This call was not made: your answer reached its length limit in the middle of it. Make it again with less in it,"
+    " or in several calls."
+)
+CUT_ANSWER = (
+    "*(My answer was cut off here, because it reached its length limit. Say \u201cgo on\u201d, and I continue.)*"
+)
+SUMMING_UP = "This conversation has become long. I sum up its older part and go on."
+STILL_TRYING = "The model cannot be reached just now. I am still trying."
+COMPACTED = "Compacted. Our older messages are a summary now, and I go on from there."
+NOTHING_TO_COMPACT = "There is nothing to compact: the conversation is short."
+TOO_LARGE = "the conversation does not fit the model's context, however short it is made"
 UNANSWERED = (
     "What came before this was not answered to its end: it was stopped, or failed. Leave it, unless it is asked for"
     " again."
@@ -68,74 +112,16 @@ UNANSWERED = (
 T = TypeVar("T")
 
 
-class RequestedToolCall(msgspec.Struct, frozen=True):
-    """A tool call that a model asks for, with its arguments as JSON."""
-
-    tool: str
-    arguments: str
-
-
-class CompletionReply(msgspec.Struct, frozen=True):
-    """A model's whole answer."""
-
-    text: str
-    wanted: tuple[RequestedToolCall, ...] = ()
-    usage: dict[str, int] = {}
-    refused: bool = False
-
-
-class CompletionRequest(msgspec.Struct, frozen=True):
-    """Everything that a model's answer depends on."""
-
-    model: str
-    max_tokens: int
-    system: str
-    messages: Sequence[ConversationMessage]
-    tools: Sequence[McpTool]
-    bytes_of: Mapping[str, bytes]  # of the blocks, by file
-
-
-class ReplyStreamReader(Protocol):
-    """Puts an answer together from the events of a stream."""
-
-    def feed(self, data: bytes) -> None:
-        """Raises Trouble for an event that reports one."""
-        ...
-
-    def reply(self) -> CompletionReply | None:
-        """None: it has not ended yet."""
-        ...
-
-    def written(self) -> str:
-        """Its text so far."""
-        ...
-
-
-class ModelApi(Protocol):
-    """How one kind of endpoint is spoken to. Pure."""
-
-    name: str  # of the provider
-    model: str  # if the group names none
-    variable: str  # that holds the base URL
-    egress: str  # what the paths begin with on egress.sock
-    path: str
-    headers: Mapping[str, str]
-
-    def render(self, asked: CompletionRequest) -> bytes: ...
-
-    def read(self, body: bytes) -> CompletionReply: ...
-
-    def stream(self) -> ReplyStreamReader: ...
-
-
 class AgentLoopOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     base_url: str = ""
     model: str = ""
+    context: int = 0  # tokens that the model can have before it; 0: as the endpoint says, or is known of the model
     max_tokens: int = 8192
-    history: int = 400_000  # characters of the conversation that are shown
+    history: int = 0  # bytes of the conversation that are shown at most; 0: as many as fit the context
     silence: float = 300.0  # seconds for which an endpoint may say nothing
+    patience: float = 300.0  # seconds for which trouble of an endpoint is waited out
     shell: Literal["on", "off"] = "on"  # off: it runs no commands
 
 
@@ -153,22 +139,31 @@ class AgentLoop:
         self._options = read_options(place.options)
         self._endpoint = find_endpoint(place, wire, self._options)
         self._model = place.model or self._options.model or wire.model
+        self._window = ModelWindow(place.state, self._endpoint, wire, self._model, self._options.context)
         self._conversation = ModelConversation(place.state)
         self._tools: McpClient | None = None
         self._running = False
         self._stop = asyncio.Event()
         self._written, self._grew = "", asyncio.Event()  # what the model is at
+        self._news: deque[Event] = deque()  # for people, from the request that is under way
         self._usage: dict[str, int] = {}
+        self._figure: TokenFigure | None = None  # of a request that was refused
+        self._cuts_silently = False  # the endpoint was found to do so
+        self._system, self._fixed = "", 0  # of the request under way: instructions, and their size with the tools
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         self._conversation = ModelConversation(self._place.state, resume)
         self._stop.clear()
         self._usage = {}
-        self._running = True
-        self._add_batch(batch, first=True)
+        self._window.ask()
+        compaction = self._find_compaction(batch)
+        if compaction is None:
+            self._running = True
+            self._add_batch(batch, first=True)
         try:
             yield ConversationStarted(self._conversation.name)
-            async with aclosing(self._work(batch.turn)) as events:
+            work = self._work(batch.turn) if compaction is None else self._compact(compaction)
+            async with aclosing(work) as events:
                 async for event in events:
                     yield event
         except TurnStopped:
@@ -200,6 +195,7 @@ class AgentLoop:
         return ModelConversation(self._place.state, conversation).copy(self._place.state).name
 
     async def close(self) -> None:
+        await self._window.close()
         if self._tools is not None:
             await self._tools.close()
 
@@ -237,23 +233,22 @@ class AgentLoop:
                 continue
             async for event in self._use(turn, use):
                 yield event
+        cuts = 0
         for _ in range(MOST_STEPS):
-            seen = len(self._conversation.entries)
-            asking = asyncio.create_task(self._unless_stopped(self._ask(tools)))
-            async with aclosing(self._follow_drafts(asking)) as drafts:
-                async for draft in drafts:
-                    yield draft
-            reply = await asking
-            said = AssistantEntry(turn, seen, reply.text, tuple(_make_tool_call(wanted) for wanted in reply.wanted))
-            more = len(self._conversation.entries) > seen  # somebody wrote meanwhile
+            asking = asyncio.create_task(self._unless_stopped(self._ask(turn, tools)))
+            async with aclosing(self._follow(asking)) as events:
+                async for event in events:
+                    yield event
+            said, reply = await asking
+            more = any(isinstance(entry, UserEntry) for entry in self._conversation.entries[said.seen :])
             self._conversation.add(said)
-            self._count(reply.usage)
             yield UsageReport({**self._usage, "model": self._model})
-            if reply.refused and not said.text and not said.uses:
-                raise ProviderError("the model declined to answer")
-            if not said.uses and not more:
+            cuts += reply.cut and bool(said.uses)
+            if not said.text and (not said.uses or cuts > MOST_CUTS):
+                check_answered(reply)
+            if (not said.uses and not more) or cuts > MOST_CUTS:
                 self._running = False
-                yield TurnResult(said.text)
+                yield TurnResult(f"{said.text}\n\n{CUT_ANSWER}" if reply.cut else said.text)
                 return
             if said.text:
                 yield Text(said.text)
@@ -262,21 +257,33 @@ class AgentLoop:
                     yield event
         raise ProviderError(f"the agent did not come to an end in {MOST_STEPS} steps")
 
-    async def _follow_drafts(self, asking: asyncio.Task[CompletionReply]) -> AsyncGenerator[Event, None]:
-        """Yield what is written of the answer, until it is there."""
+    async def _follow(self, asking: "asyncio.Task[Any]") -> AsyncGenerator[Event, None]:
+        """Yield what is written of the answer, and what people are told meanwhile, until the answer is there."""
         grew = self._grew = asyncio.Event()
         asking.add_done_callback(lambda _: grew.set())
+        written = self._written = ""
         try:
-            while await grew.wait() and not asking.done():
+            while await grew.wait():
                 grew.clear()
-                yield DraftText(self._written)
+                while self._news:
+                    yield self._news.popleft()
+                if asking.done():
+                    break
+                if self._written != written:
+                    written = self._written
+                    yield DraftText(written)
         finally:
             asking.cancel()  # whoever reads us has left; one that is done does not mind
             await asyncio.wait({asking})
 
+    def _add_status(self, text: str) -> None:
+        self._news.append(StatusLine(text))
+        self._grew.set()
+
     async def _use(self, turn: str, use: AssistantToolCall) -> AsyncIterator[Event]:
         yield ToolUse(use.id, use.tool, use.input, local_tools.find_patience(use.tool, use.input))
-        used = await self._unless_stopped(self._call(turn, use))
+        cut = ToolResultEntry(turn, use.id, CUT_CALL, True)
+        used = cut if use.cut else await self._unless_stopped(self._call(turn, use))
         self._conversation.add(used)
         yield ToolResult(use.id, used.text, used.error)
 
@@ -323,35 +330,79 @@ class AgentLoop:
 
     # The model.
 
-    async def _ask(self, tools: list[McpTool]) -> CompletionReply:
-        body = self._wire.render(self._asked(tools))
-        number = 0
-        while True:
-            number += 1
+    async def _ask(self, turn: str, tools: list[McpTool]) -> tuple[AssistantEntry, CompletionReply]:
+        """Ask for the next step, in a size that the model's window has room for."""
+        await self._window.wait()
+        self._measure(tools)
+        for level in range(MOST_FITS):
+            await self._make_room(turn, level)
+            request, size = self._render(tools, level)
+            seen = len(self._conversation.entries)
             try:
-                return await self._once(body)
-            except IncompleteResponse as cut:
-                trouble = ProviderError(str(cut), TurnErrorClass.RETRYABLE)
+                reply = await self._send(request)
             except ProviderError as error:
-                trouble = error
-            pause = PAUSE * 2 ** (number - 1) if trouble.retry_after is None else trouble.retry_after
-            if trouble.kind != TurnErrorClass.RETRYABLE or number == TRIES or pause > LONGEST_PAUSE:
-                raise trouble
-            await asyncio.sleep(pause)
+                if error.overflow is None:
+                    raise
+                self._learn(error.overflow, size)
+                continue
+            cut = not self._options.context and self._is_cut(size, reply.tokens_read)
+            if cut and not self._cuts_silently:
+                self._cuts_silently = True
+                self._window.learn(guess_cut_window(reply.tokens_read))
+                continue
+            self._figure = None
+            return self._make_entry(turn, seen, reply, size, 0 if cut else reply.tokens_read), reply
+        raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)
 
-    def _asked(self, tools: list[McpTool]) -> CompletionRequest:
-        messages = newest(order_messages(self._conversation.entries), self._options.history)
+    def _make_entry(self, turn: str, seen: int, reply: CompletionReply, size: int, read: int) -> AssistantEntry:
+        uses = [_make_tool_call(wanted) for wanted in reply.wanted]
+        if reply.cut and uses:  # what is whole of it may be a beginning
+            uses[-1] = msgspec.structs.replace(uses[-1], cut=True)
+        return AssistantEntry(turn, seen, reply.text, tuple(uses), self._model, size, read)
+
+    def _render(self, tools: list[McpTool], level: int = 0) -> tuple[CompletionRequest, int]:
+        """Return the request and its size."""
+        budget, figure = self._get_budget(level), self._get_figure()
+        each = figure.read / figure.sent if figure is not None else 1 / (BYTES_PER_TOKEN + 1)
+        room = budget.room if level else budget.window - budget.answer - budget.fixed
+        messages = fit_messages(order_messages(self._conversation.entries), round(max(room, budget.room) / each))
+        size = self._fixed + sum(get_size(message) for message in messages)
         blocks = [block for message in messages for block in getattr(message, "blocks", ())]
-        return CompletionRequest(
+        request = CompletionRequest(
             model=self._model,
-            max_tokens=self._options.max_tokens,
-            system=system_prompt(self._place),
+            max_tokens=budget.get_answer_limit(estimate_tokens(size, figure)),
+            system=self._system,
             messages=messages,
             tools=tools,
             bytes_of={block.file: self._conversation.bytes_of(block) for block in blocks},
         )
+        return request, size
 
-    async def _once(self, body: bytes) -> CompletionReply:
+    async def _send(self, request: CompletionRequest, *, shown: bool = True) -> CompletionReply:
+        """Make a request; trouble that passes is waited out. `shown`: people may see what is written of the answer."""
+        body, clock = self._wire.render(request), asyncio.get_running_loop().time
+        began, number, told = clock(), 0, False
+        while True:
+            number += 1
+            try:
+                reply = await self._once(body, shown)
+                self._count(reply.usage)
+                return reply
+            except IncompleteResponse as cut:
+                trouble = ProviderError(str(cut), TurnErrorClass.NETWORK)
+            except ProviderError as error:
+                trouble = error
+            own = min(PAUSE * 2 ** min(number - 1, 10), LONGEST_PAUSE)
+            pause = own if trouble.retry_after is None else trouble.retry_after
+            waited = clock() - began + pause
+            if not trouble.kind.is_passing or waited > self._options.patience:
+                raise trouble
+            if waited >= TOLD_AFTER and not told:
+                told = True
+                self._add_status(STILL_TRYING)
+            await asyncio.sleep(pause)
+
+    async def _once(self, body: bytes, shown: bool) -> CompletionReply:
         wire, silence = self._wire, self._options.silence
         async with post_request(self._endpoint, wire.path, wire.headers, body, silence) as response:
             if response.status != 200:
@@ -364,7 +415,7 @@ class AgentLoop:
                     stream.feed(data)
                     if (reply := stream.reply()) is not None:
                         return reply
-                    if self._place.is_watched() and (text := stream.written()) != self._written:
+                    if shown and self._place.is_watched() and (text := stream.written()) != self._written:
                         self._written = text
                         self._grew.set()
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -374,6 +425,128 @@ class AgentLoop:
     def _count(self, usage: dict[str, int]) -> None:
         for name, number in {**usage, "requests": 1}.items():
             self._usage[name] = self._usage.get(name, 0) + number
+
+    # The context.
+
+    def _get_figure(self) -> TokenFigure | None:
+        """What the endpoint counted last, of this model in this conversation."""
+        if self._figure is not None:
+            return self._figure
+        return next(iter(self._list_figures(reversed(self._conversation.entries))), None)
+
+    def _list_figures(self, entries: Iterable[ConversationEntry]) -> Iterator[TokenFigure]:
+        for entry in entries:
+            if isinstance(entry, AssistantEntry) and entry.read and entry.model == self._model:
+                yield TokenFigure(entry.sent, entry.read)
+
+    def _is_cut(self, size: int, read: int) -> bool:
+        figures = list(self._list_figures(self._conversation.entries))
+        first = min(figures, key=lambda each: each.sent, default=None)
+        return is_cut_silently(size, read, first, figures[-1] if figures else None)
+
+    def _measure(self, tools: list[McpTool]) -> None:
+        self._system = system_prompt(self._place)
+        self._fixed = get_text_size(self._system) + get_tools_size(tools)
+
+    def _get_budget(self, level: int = 0) -> ContextBudget:
+        """`level`: how often the endpoint has found this request too large."""
+        figure = self._get_figure()
+        each = figure.read / figure.sent if figure is not None else 1 / BYTES_PER_TOKEN
+        window = round(self._window.tokens * 0.8**level)
+        return ContextBudget(window, round(self._fixed * each), self._options.max_tokens)
+
+    def _learn(self, overflow: ContextOverflow, size: int) -> None:
+        """Keep what a refusal says about the window, or about what the request came to."""
+        asked = overflow.sent or estimate_tokens(size, self._get_figure())
+        if overflow.sent and size:
+            self._figure = TokenFigure(size, overflow.sent)
+        self._window.learn(overflow.limit or round(min(self._window.tokens, asked) * 0.9))
+
+    async def _make_room(self, turn: str, level: int) -> None:
+        """Sum up the older part of the conversation if there is not much room left, and in any case if the endpoint has
+        found the request too large."""
+        budget, entries = self._get_budget(level), self._conversation.entries
+        size = sum(get_size(message) for message in order_messages(entries))
+        tokens = estimate_tokens(self._fixed + size, self._get_figure()) - budget.fixed
+        most = self._options.history
+        if not level and tokens <= budget.room and not 0 < most < size:
+            return
+        room = min(round(budget.room * size / max(tokens, 1)), most or size)
+        keep = round(room * KEPT_PART / 2**level)
+        upto = choose_summary_end(place_messages(entries), turn, keep, 0 if level else keep // 4)
+        if upto is not None:
+            self._add_status(SUMMING_UP)
+            await self._sum_up(turn, upto, budget, firm=level < MOST_FITS // 2)
+
+    async def _sum_up(
+        self, turn: str, upto: float, budget: ContextBudget, *, firm: bool = True, wish: str = ""
+    ) -> None:
+        """Put a summary in the place of everything before a position. It is on the disk when this returns. `firm`: the
+        model makes it."""
+        entries = self._conversation.entries
+        before, messages = find_summary(entries), list_summed_up(place_messages(entries), turn, upto)
+        known = before.text if before is not None else ""
+        text = sketch_summary(known, messages, budget)
+        if firm:
+            try:
+                text = await summarize(self._ask_aside, known, messages, budget, wish)
+            except ProviderError as error:
+                if error.kind not in (TurnErrorClass.FATAL, TurnErrorClass.OVERFLOW, TurnErrorClass.REFUSAL) or wish:
+                    raise
+        self._conversation.add(SummaryEntry(turn, upto, text))
+
+    async def _ask_aside(self, system: str, text: str, max_tokens: int) -> str:
+        """Ask the model beside the conversation."""
+        request = CompletionRequest(
+            model=self._model,
+            max_tokens=max_tokens,
+            system=system,
+            messages=[UserMessage(text)],
+            tools=(),
+            bytes_of={},
+        )
+        return (await self._send(request, shown=False)).text
+
+    def _find_compaction(self, batch: Batch) -> CompactionEntry | None:
+        """Return the wish that the conversation be shorter, if this turn comes from one; also if the turn broke off."""
+        if batch.continued and all(item.kind == ItemKind.SYSTEM for item in batch.items):
+            found = [entry for entry in self._conversation.entries if isinstance(entry, CompactionEntry)]
+            return found[-1] if found and found[-1].turn == batch.turn else None
+        command, _, wish = batch.prompt.partition(" ")
+        if command != COMPACT or not any(item.content.get("command") for item in batch.items):
+            return None
+        asked = CompactionEntry(batch.turn, tuple(item.row for item in batch.items if item.row), wish.strip())
+        self._conversation.add(asked)
+        return asked
+
+    async def _compact(self, asked: CompactionEntry) -> AsyncGenerator[Event, None]:
+        """Make the conversation shorter now, and say how that ended."""
+        entries = self._conversation.entries
+        if any(isinstance(entry, SummaryEntry) and entry.turn == asked.turn for entry in entries):
+            yield TurnResult(COMPACTED)  # it broke off behind that
+            return
+        await self._window.wait()
+        self._measure([])
+        budget, placed = self._get_budget(), place_messages(entries)
+        upto = choose_summary_end(placed, asked.turn, round(budget.room * KEPT_PART / 4))
+        if upto is None:
+            yield TurnResult(NOTHING_TO_COMPACT)
+            return
+        making = asyncio.create_task(self._unless_stopped(self._sum_up(asked.turn, upto, budget, wish=asked.wish)))
+        async with aclosing(self._follow(making)) as events:
+            async for event in events:
+                yield event
+        await making
+        yield UsageReport({**self._usage, "model": self._model})
+        yield TurnResult(COMPACTED)
+
+
+def check_answered(reply: CompletionReply) -> None:
+    """Raise ProviderError for an answer without a word that is none."""
+    if reply.refused:
+        raise ProviderError("the model declined to answer", TurnErrorClass.REFUSAL)
+    if reply.cut:
+        raise ProviderError("the answer reached its length limit before its first word")
 
 
 def is_harmless(tool: McpTool) -> bool:

@@ -207,7 +207,7 @@ def api_error(status: int | None, body: str) -> dict[str, Any]:
     [
         (api_error(401, '{"error": {"message": "who are you"}}'), "auth"),
         (api_error(402, ""), "quota"),
-        (api_error(429, ""), "retryable"),
+        (api_error(429, ""), "overload"),
         (api_error(400, '{"error": {"message": "too odd"}}'), "fatal"),
         (api_error(None, ""), "retryable"),
         ({"name": "ProviderAuthError", "data": {"message": "no key"}}, "auth"),
