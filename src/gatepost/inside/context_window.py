@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import msgspec
 
@@ -91,11 +91,11 @@ def _read_listed(model: _ListedModel) -> int:
         model.max_input_tokens,
     ):
         if is_window(said):
-            return int(said)
+            return said
     return 0
 
 
-def is_window(said: object) -> bool:
+def is_window(said: object) -> TypeGuard[int]:
     return isinstance(said, int) and not isinstance(said, bool) and SMALLEST <= said <= LARGEST
 
 
