@@ -254,6 +254,31 @@ async def test_a_turn_that_was_killed_behind_a_summary_goes_on_without_its_promp
         assert endpoint.calls[-1].count_text("it broke off") == 1
 
 
+async def test_a_kill_behind_any_line_leaves_a_conversation_that_goes_on(talk: Any, name: str, router: Router) -> None:
+    turns = [{"when": "look", "do": [{"call": "get_work"}, {"say": "seen"}]}]
+    endpoint = ModelEndpoint({**SCRIPT, "turns": turns}, window=8192, listed={"max_model_len": 8192})
+    async with talk(name, endpoint) as made:
+        while not (made.conversation and len(made.summaries()) == 2):
+            await made.say(f"message {made.turns}: look {LONG}" if made.turns % 2 else f"message {made.turns}: {LONG}")
+        file = made.place.state / f"{made.conversation}.jsonl"
+        lines, whole = file.read_bytes().splitlines(keepends=True), made.kept.entries
+        for kept in range(1, len(lines) + 1):
+            file.write_bytes(b"".join(lines[:kept]) + lines[0][:20])  # and in the middle of a line
+            turn = whole[kept - 1].turn
+            rows = {row for entry in whole[:kept] if isinstance(entry, UserEntry) for row in entry.rows}
+            await made.restart()
+            note = Item(row=900 + kept, seq=9, kind=ItemKind.SYSTEM, sender="", text="", content={})
+            again = [Item(row=row, seq=row, kind=ItemKind.CHAT, sender="ann", text="x") for row in rows]
+            events = await made.query(Batch(turn=turn, prompt="BROKE OFF", items=(note, *again), continued=True))
+
+            assert isinstance(events[-1], TurnResult), (kept, events[-1])
+            said = [row for entry in made.kept.entries if isinstance(entry, UserEntry) for row in entry.rows]
+            assert len(said) == len(set(said))
+            called = [use.id for entry in made.kept.entries if isinstance(entry, AssistantEntry) for use in entry.uses]
+            answered = [entry.id for entry in made.kept.entries if isinstance(entry, ToolResultEntry)]
+            assert called == answered
+
+
 async def test_compact_makes_the_conversation_shorter_at_once_and_says_so(talk: Any, name: str) -> None:
     endpoint = ModelEndpoint(SCRIPT, window=32_768)
     async with talk(name, endpoint) as made:
@@ -271,6 +296,7 @@ async def test_compact_makes_the_conversation_shorter_at_once_and_says_so(talk: 
 async def test_compact_says_so_if_there_is_nothing_to_compact(talk: Any, name: str) -> None:
     async with talk(name, ModelEndpoint(SCRIPT)) as made:
         await made.say("hello")
+        await made.say("/compact", command="/compact")
 
         assert (await made.say("/compact", command="/compact"))[-1] == TurnResult(NOTHING_TO_COMPACT)
 
@@ -288,7 +314,6 @@ async def test_a_compaction_that_was_killed_is_made_once(talk: Any, name: str) -
         events = await made.query(batch)
 
         assert events[-1] == TurnResult(COMPACTED) and len(endpoint.calls) == asked
-        made.kept  # still readable
         lines = (made.place.state / f"{made.conversation}.jsonl").read_bytes().splitlines(keepends=True)
         (made.place.state / f"{made.conversation}.jsonl").write_bytes(b"".join(lines[:-1]))
         await made.restart()

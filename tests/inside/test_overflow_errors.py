@@ -135,8 +135,8 @@ SAID = {
     ),
     "llama-cpp-python": ("Requested tokens (2285) exceed context window of 2048", 2048, 2285),
     "LM Studio": (
-        "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>= n_ctx:"
-        " 4096). Try to load the model with a larger context length, or provide a shorter input.",
+        "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 13055>="
+        " n_ctx: 4096). Try to load the model with a larger context length, or provide a shorter input.",
         4096,
         13_055,
     ),

@@ -528,11 +528,11 @@ class AgentLoop:
         await self._window.wait()
         self._measure([])
         budget, placed = self._get_budget(), place_messages(entries)
-        upto = choose_summary_end(placed, asked.turn, round(budget.room * KEPT_PART / 4))
-        if upto is None:
+        if not placed:
             yield TurnResult(NOTHING_TO_COMPACT)
             return
-        making = asyncio.create_task(self._unless_stopped(self._sum_up(asked.turn, upto, budget, wish=asked.wish)))
+        work = self._sum_up(asked.turn, len(entries), budget, wish=asked.wish)
+        making = asyncio.create_task(self._unless_stopped(work))
         async with aclosing(self._follow(making)) as events:
             async for event in events:
                 yield event

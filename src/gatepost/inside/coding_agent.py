@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -368,7 +367,11 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             raise Misconfigured(f"{self.spec.name} has no endpoint: this sandbox has no way out")
         if not self._port:
             loop = asyncio.get_running_loop()
-            self._port = forwarder.start(run, watch=partial(loop.call_soon_threadsafe, self._receive_call_end))
+
+            def watch(end: ModelCallEnd) -> None:
+                loop.call_soon_threadsafe(self._receive_call_end, end)
+
+            self._port = forwarder.start(run, watch=watch)
         return forwarder.environment(self._port)
 
     def _receive_call_end(self, end: ModelCallEnd) -> None:

@@ -144,8 +144,10 @@ class ModelWindow:
         self._keep(KnownWindows(_newest(learnt), self._known.listed))
 
     def ask(self) -> None:
-        """Begin to ask the endpoint, once in the life of this process."""
-        if self._asking is None and not self._option:
+        """Begin to ask the endpoint, once in the life of this process. Not where it is a vendor's, whose models are in
+        the table."""
+        is_vendor = bool(self._vendor) and self._endpoint.socket is not None
+        if self._asking is None and not self._option and not is_vendor:
             self._asking = asyncio.create_task(self._ask())
 
     async def wait(self) -> None:

@@ -71,18 +71,18 @@ async def summarize(
     size = max(round(budget.window * BYTES_PER_TOKEN * 0.6) - 2 * limit * 4, 1000)
     for halved in range(MOST_HALVED + 1):
         try:
-            return await _summarize_parts(ask, before, split_transcript(messages, size >> halved), limit, wish)
+            return await _summarize_parts(ask, before, split_transcript(messages, size >> halved), budget, wish)
         except ProviderError as error:
             if error.overflow is None or halved == MOST_HALVED:
                 raise
     raise AssertionError("the last try returns or raises")
 
 
-async def _summarize_parts(ask: AskModel, before: str, parts: Sequence[str], limit: int, wish: str) -> str:
-    summary = before
+async def _summarize_parts(ask: AskModel, before: str, parts: Sequence[str], budget: ContextBudget, wish: str) -> str:
+    summary, limit = before, get_summary_limit(budget)
     for part in parts:
         text = render_request(summary, part, limit, wish)
-        answer = (await ask(SYSTEM, text, limit)).strip()
+        answer = (await ask(SYSTEM, text, max(limit, budget.answer))).strip()  # some think before they write
         if not answer:
             raise ProviderError("the model wrote no summary", TurnErrorClass.FATAL)
         summary = shorten(answer, limit * 5)

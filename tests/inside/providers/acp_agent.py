@@ -84,7 +84,7 @@ def bad(session, text):
 
 
 def ask_model(session):
-    """Say what came, as agents do that take the end of a stream for the end of the answer; a refusal is tried for long."""
+    """Say what came, as agents do that take the end of a stream for the end of the answer; a refusal is tried on."""
     host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
     with socket.create_connection((host, int(port))) as link:
         link.sendall(b"POST /openai/v1/chat/completions HTTP/1.1\r\nhost: egress\r\ncontent-length: 2\r\n\r\n{}")
