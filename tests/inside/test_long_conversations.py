@@ -301,6 +301,14 @@ async def test_compact_says_so_if_there_is_nothing_to_compact(talk: Any, name: s
         assert (await made.say("/compact", command="/compact"))[-1] == TurnResult(NOTHING_TO_COMPACT)
 
 
+async def test_compact_changes_nothing_if_the_model_makes_no_summary(talk: Any, name: str) -> None:
+    async with talk(name, ModelEndpoint({**SCRIPT, "side": ""})) as made:
+        await made.say("hello")
+
+        assert isinstance((await made.say("/compact", command="/compact"))[-1], TurnFailed)
+        assert made.summaries() == []
+
+
 async def test_a_compaction_that_was_killed_is_made_once(talk: Any, name: str) -> None:
     endpoint = ModelEndpoint(SCRIPT, window=32_768)
     async with talk(name, endpoint) as made:

@@ -9,8 +9,9 @@ it is complete. Until then a request may be made again, and drafts go to those w
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -21,32 +22,29 @@ from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
     CompactionEntry,
-    ConversationEntry,
     ModelConversation,
     RejectedTurnEntry,
     SummaryEntry,
     ToolResultEntry,
     UserEntry,
     UserMessage,
-    find_summary,
-    order_messages,
     place_messages,
 )
-from gatepost.inside.conversation_summary import (
-    KEPT_PART,
-    choose_summary_end,
-    list_summed_up,
-    sketch_summary,
-    summarize,
-)
-from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
+from gatepost.inside.conversation_context import MOST_FITS, ContextLimits, ConversationContext
+from gatepost.inside.http_client import ClientEndpoint
 from gatepost.inside.mcp_client import McpClient, McpTool
 from gatepost.inside.media import MediaBlock
-from gatepost.inside.model_api import CompletionReply, CompletionRequest, ModelApi, RequestedToolCall
-from gatepost.inside.overflow_errors import ContextOverflow
+from gatepost.inside.model_api import (
+    CompletionReply,
+    CompletionRequest,
+    ModelApi,
+    ReplyStreamReader,
+    RequestedToolCall,
+)
+from gatepost.inside.model_client import ModelClient
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.system_prompt import system_prompt
-from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -64,27 +62,11 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.request_size import (
-    BYTES_PER_TOKEN,
-    ContextBudget,
-    TokenFigure,
-    estimate_tokens,
-    fit_messages,
-    get_size,
-    get_text_size,
-    get_tools_size,
-    guess_cut_window,
-    is_cut_silently,
-)
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import now
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
-PAUSE = 0.5  # seconds before the second try of a request, doubled each time
-LONGEST_PAUSE = 20.0  # unless the endpoint asks for more
-TOLD_AFTER = 20.0  # seconds of trouble after which people are told that it is still tried
 MOST_STEPS = 100  # requests of one turn
-MOST_FITS = 6  # sizes in which one request is made
 MOST_CUTS = 3  # answers of a turn that end at their length limit in the middle of a call
 COMPACT = "/compact"
 LARGEST_RESULT = 100_000  # characters of a tool's answer
@@ -137,9 +119,13 @@ class AgentLoop:
     def __init__(self, place: ProviderContext, wire: ModelApi) -> None:
         self._place, self._wire = place, wire
         self._options = read_options(place.options)
-        self._endpoint = find_endpoint(place, wire, self._options)
+        endpoint = find_endpoint(place, wire, self._options)
+        self._client = ModelClient(endpoint, wire, self._options.silence, self._options.patience)
         self._model = place.model or self._options.model or wire.model
-        self._window = ModelWindow(place.state, self._endpoint, wire, self._model, self._options.context)
+        self._window = ModelWindow(place.state, endpoint, wire, self._model, self._options.context)
+        limits = ContextLimits(self._options.max_tokens, self._options.history, learns=not self._options.context)
+        told = partial(self._add_status, SUMMING_UP)
+        self._context = ConversationContext(self._window, self._model, limits, self._ask_aside, told)
         self._conversation = ModelConversation(place.state)
         self._tools: McpClient | None = None
         self._running = False
@@ -147,9 +133,6 @@ class AgentLoop:
         self._written, self._grew = "", asyncio.Event()  # what the model is at
         self._news: deque[Event] = deque()  # for people, from the request that is under way
         self._usage: dict[str, int] = {}
-        self._figure: TokenFigure | None = None  # of a request that was refused
-        self._cuts_silently = False  # the endpoint was found to do so
-        self._system, self._fixed = "", 0  # of the request under way: instructions, and their size with the tools
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         self._conversation = ModelConversation(self._place.state, resume)
@@ -246,12 +229,14 @@ class AgentLoop:
             cuts += reply.cut and bool(said.uses)
             if not said.text and (not said.uses or cuts > MOST_CUTS):
                 check_answered(reply)
-            if (not said.uses and not more) or cuts > MOST_CUTS:
+            ends = not said.uses or cuts > MOST_CUTS
+            text = f"{said.text}\n\n{CUT_ANSWER}" if reply.cut and ends else said.text
+            if ends and (not more or cuts > MOST_CUTS):
                 self._running = False
-                yield TurnResult(f"{said.text}\n\n{CUT_ANSWER}" if reply.cut else said.text)
+                yield TurnResult(text)
                 return
-            if said.text:
-                yield Text(said.text)
+            if text:
+                yield Text(text)
             for use in said.uses:
                 async for event in self._use(turn, use):
                     yield event
@@ -332,26 +317,23 @@ class AgentLoop:
 
     async def _ask(self, turn: str, tools: list[McpTool]) -> tuple[AssistantEntry, CompletionReply]:
         """Ask for the next step, in a size that the model's window has room for."""
-        await self._window.wait()
-        self._measure(tools)
+        context = self._context
+        await context.open(self._conversation, system_prompt(self._place), tools)
         for level in range(MOST_FITS):
-            await self._make_room(turn, level)
-            request, size = self._render(tools, level)
+            await context.make_room(turn, level)
+            request, size = context.render(level)
             seen = len(self._conversation.entries)
             try:
                 reply = await self._send(request)
             except ProviderError as error:
                 if error.overflow is None:
                     raise
-                self._learn(error.overflow, size)
+                context.learn_limit(error.overflow, size)
                 continue
-            cut = not self._options.context and self._is_cut(size, reply.tokens_read)
-            if cut and not self._cuts_silently:
-                self._cuts_silently = True
-                self._window.learn(guess_cut_window(reply.tokens_read))
+            read, cut = context.check_read(size, reply.tokens_read)
+            if cut:
                 continue
-            self._figure = None
-            return self._make_entry(turn, seen, reply, size, 0 if cut else reply.tokens_read), reply
+            return self._make_entry(turn, seen, reply, size, read), reply
         raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)
 
     def _make_entry(self, turn: str, seen: int, reply: CompletionReply, size: int, read: int) -> AssistantEntry:
@@ -360,140 +342,21 @@ class AgentLoop:
             uses[-1] = msgspec.structs.replace(uses[-1], cut=True)
         return AssistantEntry(turn, seen, reply.text, tuple(uses), self._model, size, read)
 
-    def _render(self, tools: list[McpTool], level: int = 0) -> tuple[CompletionRequest, int]:
-        """Return the request and its size."""
-        budget, figure = self._get_budget(level), self._get_figure()
-        each = figure.read / figure.sent if figure is not None else 1 / (BYTES_PER_TOKEN + 1)
-        room = budget.room if level else budget.window - budget.answer - budget.fixed
-        messages = fit_messages(order_messages(self._conversation.entries), round(max(room, budget.room) / each))
-        size = self._fixed + sum(get_size(message) for message in messages)
-        blocks = [block for message in messages for block in getattr(message, "blocks", ())]
-        request = CompletionRequest(
-            model=self._model,
-            max_tokens=budget.get_answer_limit(estimate_tokens(size, figure)),
-            system=self._system,
-            messages=messages,
-            tools=tools,
-            bytes_of={block.file: self._conversation.bytes_of(block) for block in blocks},
-        )
-        return request, size
-
     async def _send(self, request: CompletionRequest, *, shown: bool = True) -> CompletionReply:
-        """Make a request; trouble that passes is waited out. `shown`: people may see what is written of the answer."""
-        body, clock = self._wire.render(request), asyncio.get_running_loop().time
-        began, number, told = clock(), 0, False
-        while True:
-            number += 1
-            try:
-                reply = await self._once(body, shown)
-                self._count(reply.usage)
-                return reply
-            except IncompleteResponse as cut:
-                trouble = ProviderError(str(cut), TurnErrorClass.NETWORK)
-            except ProviderError as error:
-                trouble = error
-            own = min(PAUSE * 2 ** min(number - 1, 10), LONGEST_PAUSE)
-            pause = own if trouble.retry_after is None else trouble.retry_after
-            waited = clock() - began + pause
-            if not trouble.kind.is_passing or waited > self._options.patience:
-                raise trouble
-            if waited >= TOLD_AFTER and not told:
-                told = True
-                self._add_status(STILL_TRYING)
-            await asyncio.sleep(pause)
+        """`shown`: people may see what is written of the answer."""
+        watch = self._watch if shown else None
+        reply = await self._client.send(request, lambda: self._add_status(STILL_TRYING), watch)
+        self._count(reply.usage)
+        return reply
 
-    async def _once(self, body: bytes, shown: bool) -> CompletionReply:
-        wire, silence = self._wire, self._options.silence
-        async with post_request(self._endpoint, wire.path, wire.headers, body, silence) as response:
-            if response.status != 200:
-                raise parse_provider_error(response.status, await response.read(), response.retry_after)
-            try:
-                if not response.is_stream:
-                    return wire.read(await response.read())
-                stream = wire.stream()
-                async for data in response.events():
-                    stream.feed(data)
-                    if (reply := stream.reply()) is not None:
-                        return reply
-                    if shown and self._place.is_watched() and (text := stream.written()) != self._written:
-                        self._written = text
-                        self._grew.set()
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
-        raise IncompleteResponse("the model's answer broke off")
+    def _watch(self, stream: ReplyStreamReader) -> None:
+        if self._place.is_watched() and (text := stream.written()) != self._written:
+            self._written = text
+            self._grew.set()
 
     def _count(self, usage: dict[str, int]) -> None:
         for name, number in {**usage, "requests": 1}.items():
             self._usage[name] = self._usage.get(name, 0) + number
-
-    # The context.
-
-    def _get_figure(self) -> TokenFigure | None:
-        """What the endpoint counted last, of this model in this conversation."""
-        if self._figure is not None:
-            return self._figure
-        return next(iter(self._list_figures(reversed(self._conversation.entries))), None)
-
-    def _list_figures(self, entries: Iterable[ConversationEntry]) -> Iterator[TokenFigure]:
-        for entry in entries:
-            if isinstance(entry, AssistantEntry) and entry.read and entry.model == self._model:
-                yield TokenFigure(entry.sent, entry.read)
-
-    def _is_cut(self, size: int, read: int) -> bool:
-        figures = list(self._list_figures(self._conversation.entries))
-        first = min(figures, key=lambda each: each.sent, default=None)
-        return is_cut_silently(size, read, first, figures[-1] if figures else None)
-
-    def _measure(self, tools: list[McpTool]) -> None:
-        self._system = system_prompt(self._place)
-        self._fixed = get_text_size(self._system) + get_tools_size(tools)
-
-    def _get_budget(self, level: int = 0) -> ContextBudget:
-        """`level`: how often the endpoint has found this request too large."""
-        figure = self._get_figure()
-        each = figure.read / figure.sent if figure is not None else 1 / BYTES_PER_TOKEN
-        window = round(self._window.tokens * 0.8**level)
-        return ContextBudget(window, round(self._fixed * each), self._options.max_tokens)
-
-    def _learn(self, overflow: ContextOverflow, size: int) -> None:
-        """Keep what a refusal says about the window, or about what the request came to."""
-        asked = overflow.sent or estimate_tokens(size, self._get_figure())
-        if overflow.sent and size:
-            self._figure = TokenFigure(size, overflow.sent)
-        self._window.learn(overflow.limit or round(min(self._window.tokens, asked) * 0.9))
-
-    async def _make_room(self, turn: str, level: int) -> None:
-        """Sum up the older part of the conversation if there is not much room left, and in any case if the endpoint has
-        found the request too large."""
-        budget, entries = self._get_budget(level), self._conversation.entries
-        size = sum(get_size(message) for message in order_messages(entries))
-        tokens = estimate_tokens(self._fixed + size, self._get_figure()) - budget.fixed
-        most = self._options.history
-        if not level and tokens <= budget.room and not 0 < most < size:
-            return
-        room = min(round(budget.room * size / max(tokens, 1)), most or size)
-        keep = round(room * KEPT_PART / 2**level)
-        upto = choose_summary_end(place_messages(entries), turn, keep, 0 if level else keep // 4)
-        if upto is not None:
-            self._add_status(SUMMING_UP)
-            await self._sum_up(turn, upto, budget, firm=level < MOST_FITS // 2)
-
-    async def _sum_up(
-        self, turn: str, upto: float, budget: ContextBudget, *, firm: bool = True, wish: str = ""
-    ) -> None:
-        """Put a summary in the place of everything before a position. It is on the disk when this returns. `firm`: the
-        model makes it."""
-        entries = self._conversation.entries
-        before, messages = find_summary(entries), list_summed_up(place_messages(entries), turn, upto)
-        known = before.text if before is not None else ""
-        text = sketch_summary(known, messages, budget)
-        if firm:
-            try:
-                text = await summarize(self._ask_aside, known, messages, budget, wish)
-            except ProviderError as error:
-                if error.kind not in (TurnErrorClass.FATAL, TurnErrorClass.OVERFLOW, TurnErrorClass.REFUSAL) or wish:
-                    raise
-        self._conversation.add(SummaryEntry(turn, upto, text))
 
     async def _ask_aside(self, system: str, text: str, max_tokens: int) -> str:
         """Ask the model beside the conversation."""
@@ -525,13 +388,11 @@ class AgentLoop:
         if any(isinstance(entry, SummaryEntry) and entry.turn == asked.turn for entry in entries):
             yield TurnResult(COMPACTED)  # it broke off behind that
             return
-        await self._window.wait()
-        self._measure([])
-        budget, placed = self._get_budget(), place_messages(entries)
-        if not placed:
+        await self._context.open(self._conversation, system_prompt(self._place), ())
+        if not place_messages(entries):
             yield TurnResult(NOTHING_TO_COMPACT)
             return
-        work = self._sum_up(asked.turn, len(entries), budget, wish=asked.wish)
+        work = self._context.sum_up(asked.turn, len(entries), wish=asked.wish)
         making = asyncio.create_task(self._unless_stopped(work))
         async with aclosing(self._follow(making)) as events:
             async for event in events:
