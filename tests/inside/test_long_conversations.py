@@ -428,6 +428,21 @@ async def test_the_window_that_was_learnt_is_known_to_the_next_process(talk: Any
         assert sum(len(call.raw) // 4 > 8192 for call in endpoint.calls) == refused
 
 
+async def test_a_model_whose_answers_are_shorter_than_the_group_wants_is_asked_for_less(talk: Any, name: str) -> None:
+    said = "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for small-1"
+    endpoint = ModelEndpoint({"default": [{"fault": 400, "error": said, "say": "here I am"}]})
+    async with talk(name, endpoint, context=200_000) as made:
+        assert (await made.say("hello"))[-1] == TurnResult("here I am")
+
+        limits = [call.body.get("max_tokens") or call.body.get("max_completion_tokens") for call in endpoint.calls]
+        assert limits == [8192, 4096] and made.summaries() == []
+
+        side = {"when": "takes the place of", "do": [{"fault": 400, "error": said, "say": SUMMARY}]}
+        endpoint.play({"turns": [side]})
+        await made.restart()
+        assert (await made.say("/compact", command="/compact"))[-1] == TurnResult(COMPACTED)
+
+
 async def test_what_a_request_came_to_is_kept_with_its_answer(talk: Any, name: str) -> None:
     usage = {"input": 1500, "output": 3, "cache_read": 500}
     async with talk(name, ModelEndpoint({"default": [{"say": "hi", "usage": usage}]})) as made:

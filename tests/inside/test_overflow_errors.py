@@ -158,7 +158,6 @@ SAID = {
 OTHERS = (
     "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again",
     "This request would exceed your organization's rate limit of 40,000 input tokens per minute",
-    "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens for this model",
     "invalid x-api-key",
     "Overloaded",
     "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum",
@@ -171,6 +170,21 @@ def test_what_a_vendor_says_of_a_request_that_is_too_large_is_understood(name: s
     words, limit, sent = SAID[name]
 
     assert find_overflow(words) == ContextOverflow(limit, sent)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for claude-3-haiku",
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]",
+        "Range of max_tokens should be [1, 4096]",
+        "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` is less than the",
+    ],
+)
+def test_an_answer_that_may_not_be_so_long_is_told_from_a_request_that_is_too_large(words: str) -> None:
+    assert find_overflow(words) == ContextOverflow(answer=4096)
+    assert parse_provider_error(400, words.encode()).kind is TurnErrorClass.FATAL
 
 
 @pytest.mark.parametrize("words", OTHERS)

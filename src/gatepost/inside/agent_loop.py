@@ -319,7 +319,8 @@ class AgentLoop:
         """Ask for the next step, in a size that the model's window has room for."""
         context = self._context
         await context.open(self._conversation, system_prompt(self._place), tools)
-        for level in range(MOST_FITS):
+        level = 0
+        for _ in range(MOST_FITS):
             await context.make_room(turn, level)
             request, size = context.render(level)
             seen = len(self._conversation.entries)
@@ -328,10 +329,11 @@ class AgentLoop:
             except ProviderError as error:
                 if error.overflow is None:
                     raise
-                context.learn_limit(error.overflow, size)
+                level += context.learn_limit(error.overflow, size)
                 continue
             read, cut = context.check_read(size, reply.tokens_read)
             if cut:
+                level += 1
                 continue
             return self._make_entry(turn, seen, reply, size, read), reply
         raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)

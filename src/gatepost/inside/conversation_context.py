@@ -10,6 +10,7 @@ from gatepost.inside.context_window import ModelWindow
 from gatepost.inside.conversation import (
     AssistantEntry,
     ConversationEntry,
+    ConversationMessage,
     ModelConversation,
     SummaryEntry,
     find_summary,
@@ -67,6 +68,7 @@ class ConversationContext:
         self._conversation: ModelConversation | None = None
         self._system, self._tools, self._fixed = "", list[McpTool](), 0
         self._figure: TokenFigure | None = None  # of a request that was refused
+        self._longest = limits.answer  # that the endpoint gives
         self._told = False  # that it takes its time, in the request under way
         self._was_cut = False  # the endpoint was found to cut silently
 
@@ -122,20 +124,34 @@ class ConversationContext:
         text = sketch_summary(known, messages, budget)
         if level < MOST_FITS // 2:
             try:
-                text = await summarize(self._ask, known, messages, budget, wish or "")
+                text = await self._summarize(known, messages, level, wish or "")
             except ProviderError as error:
                 if error.kind not in _SKETCHED or wish is not None:
                     raise
         conversation.add(SummaryEntry(turn, upto, text))
 
+    async def _summarize(self, known: str, messages: Sequence[ConversationMessage], level: int, wish: str) -> str:
+        try:
+            return await summarize(self._ask, known, messages, self._get_budget(level), wish)
+        except ProviderError as error:
+            if error.overflow is None or not error.overflow.answer:
+                raise
+            self.learn_limit(error.overflow, 0)
+        return await summarize(self._ask, known, messages, self._get_budget(level), wish)
+
     # What the endpoint teaches.
 
-    def learn_limit(self, overflow: ContextOverflow, size: int) -> None:
-        """Keep what a refusal says about the window, or about what the request came to."""
+    def learn_limit(self, overflow: ContextOverflow, size: int) -> bool:
+        """Keep what a refusal says about the window, or about what the request came to. Return True if less must be
+        shown; else the model does not give answers as long as the group wants them."""
+        if overflow.answer:
+            self._longest = min(self._longest, overflow.answer)
+            return False
         asked = overflow.sent or estimate_tokens(size, self._get_figure())
         if overflow.sent and size:
             self._figure = TokenFigure(size, overflow.sent)
         self._window.learn(overflow.limit or round(min(self._window.tokens, asked) * 0.9))
+        return True
 
     def check_read(self, size: int, read: int) -> tuple[int, bool]:
         """Return the tokens to keep with an answer, and True if it must be asked for again: the endpoint has cut what
@@ -165,7 +181,7 @@ class ConversationContext:
         figure = self._get_figure()
         each = figure.read / figure.sent if figure is not None else 1 / BYTES_PER_TOKEN
         window = round(self._window.tokens * SHRINK**level)
-        return ContextBudget(window, round(self._fixed * each), self._limits.answer)
+        return ContextBudget(window, round(self._fixed * each), self._longest)
 
     def _get_conversation(self) -> ModelConversation:
         assert self._conversation is not None  # `open` came first

@@ -73,7 +73,7 @@ async def summarize(
         try:
             return await _summarize_parts(ask, before, split_transcript(messages, size >> halved), budget, wish)
         except ProviderError as error:
-            if error.overflow is None or halved == MOST_HALVED:
+            if error.overflow is None or error.overflow.answer or halved == MOST_HALVED:
                 raise
     raise AssertionError("the last try returns or raises")
 

@@ -13,10 +13,12 @@ LONGEST = 4000  # characters of an error that are looked at
 
 
 class ContextOverflow(msgspec.Struct, frozen=True):
-    """What an endpoint says about a request that is too large. 0: it does not say."""
+    """What an endpoint says about a request that is too large. 0: it does not say. `answer`: not the request is too
+    large, but the answer that it asks for, which may have so many tokens."""
 
     limit: int = 0
     sent: int = 0
+    answer: int = 0
 
 
 _NUMBER = r"(?:\d[\d,_.]*\d|\d)"
@@ -72,7 +74,14 @@ _TEXTS = (
     r"request_too_large|request exceeds the maximum size",
     r"token limit exceeded|too many total text bytes|too many input tokens",
 )
-_OVERFLOWS = tuple(re.compile(text, re.IGNORECASE | re.DOTALL) for text in _TEXTS)
+_ANSWERS = (
+    # Anthropic, OpenAI, DeepSeek and Alibaba, Groq
+    rf"max_tokens: {_NUMBER} > (?P<answer>{_NUMBER}), which is the maximum allowed number of output tokens",
+    rf"supports at most (?P<answer>{_NUMBER}) completion tokens",
+    rf"range of max_tokens (?:is|should be) \[\d+, ?(?P<answer>{_NUMBER})\]",
+    rf"`?max_(?:completion_)?tokens`? must be less than or equal to `?(?P<answer>{_NUMBER})",
+)
+_OVERFLOWS = tuple(re.compile(text, re.IGNORECASE | re.DOTALL) for text in (*_ANSWERS, *_TEXTS))
 _PACE = re.compile(r"rate limit reached|per minute.{0,200}\bUsed \d", re.IGNORECASE | re.DOTALL)  # passes by waiting
 
 
@@ -84,6 +93,8 @@ def find_overflow(words: str) -> ContextOverflow | None:
     for pattern in _OVERFLOWS:
         if found := pattern.search(words):
             named = found.groupdict()
+            if answer := _read_number(named.get("answer")):
+                return ContextOverflow(answer=answer)
             limit, sent = _read_number(named.get("limit")), _read_number(named.get("sent"))
             return ContextOverflow(limit if is_window(limit) else 0, sent)
     return None

@@ -61,6 +61,8 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
         return ProviderError(said or "the model's account was not accepted", TurnErrorClass.AUTH)
     overflow = find_overflow(f"{names} {said} {body[:LONGEST_BODY].decode(errors='replace')}")
     if overflow is not None and status not in _NO_OVERFLOW:
+        if overflow.answer:
+            return ProviderError(f"the model's endpoint refused the request: {said}", overflow=overflow)
         why = f"the conversation is larger than the model's context ({said or f'status {status}'})"
         return ProviderError(why, TurnErrorClass.OVERFLOW, overflow=overflow)
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
