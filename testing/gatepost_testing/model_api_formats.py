@@ -28,7 +28,13 @@ class ModelApiFormat(Struct, frozen=True):
     whole: Callable[[Body, ModelScriptAnswer, dict[str, int]], Body]
     stream: Callable[[Body, ModelScriptAnswer, dict[str, int]], Iterator[Event]]
     error: Callable[[int, str], Body]
+    overflow: Callable[[int, int, int], Body]  # tokens of the prompt, of the answer at most, of the window
     last: str = ""  # what stands behind the last event
+
+
+def count_tokens(size: int) -> int:
+    """Return the tokens of a request of so many bytes."""
+    return size // 4 + 1
 
 
 def count_usage(spoken: ModelScriptAnswer, size: int) -> dict[str, int]:
@@ -36,7 +42,7 @@ def count_usage(spoken: ModelScriptAnswer, size: int) -> dict[str, int]:
     if spoken.reply.usage is not None:
         return spoken.reply.usage
     written = len(spoken.text) + sum(len(json.dumps(call.arguments)) for call in spoken.calls)
-    return {"input": size // 4 + 1, "output": written // 4 + 1}
+    return {"input": count_tokens(size), "output": written // 4 + 1}
 
 
 def _text(content: Any, kinds: tuple[str, ...] = ("text",)) -> str:
@@ -144,6 +150,17 @@ def _message_error(status: int, text: str) -> Body:
     return {"type": "error", "error": {"type": _ANTHROPIC_KINDS.get(status, "api_error"), "message": text}}
 
 
+def _message_overflow(prompt: int, longest: int, window: int) -> Body:
+    if prompt > window:
+        return _message_error(400, f"prompt is too long: {prompt} tokens > {window} maximum")
+    both = f"{prompt} + {longest} > {window}"
+    return _message_error(
+        400,
+        f"input length and `max_tokens` exceed context limit: {both}, decrease input length or `max_tokens` and try"
+        " again",
+    )
+
+
 # OpenAI chat completions.
 
 
@@ -227,6 +244,16 @@ def _chat_stream(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int])
 def _openai_error(status: int, text: str) -> Body:
     code = {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(status)
     return {"error": {"message": text, "type": "error", "param": None, "code": code}}
+
+
+def _openai_overflow(prompt: int, longest: int, window: int) -> Body:
+    said = (
+        f"This model's maximum context length is {window} tokens. However, you requested {prompt + longest} tokens"
+        f" ({prompt} in the messages, {longest} in the completion). Please reduce the length of the messages or"
+        " completion."
+    )
+    about = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
+    return {"error": {"message": said, **about}}
 
 
 # OpenAI Responses.
@@ -332,8 +359,18 @@ def _cut(text: str, size: int = 12) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-MESSAGES = ModelApiFormat("messages", _message_lines, _message_tools, _message_whole, _message_stream, _message_error)
-CHAT = ModelApiFormat("chat", _chat_lines, _chat_tools, _chat_whole, _chat_stream, _openai_error, "[DONE]")
+MESSAGES = ModelApiFormat(
+    "messages", _message_lines, _message_tools, _message_whole, _message_stream, _message_error, _message_overflow
+)
+CHAT = ModelApiFormat(
+    "chat", _chat_lines, _chat_tools, _chat_whole, _chat_stream, _openai_error, _openai_overflow, "[DONE]"
+)
 RESPONSES = ModelApiFormat(
-    "responses", _response_lines, _response_tools, _response_whole, _response_stream, _openai_error
+    "responses",
+    _response_lines,
+    _response_tools,
+    _response_whole,
+    _response_stream,
+    _openai_error,
+    _openai_overflow,
 )

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost_testing.model_api_formats import CHAT, MESSAGES, RESPONSES, ModelApiFormat, count_usage
+from gatepost_testing.model_api_formats import CHAT, MESSAGES, RESPONSES, ModelApiFormat, count_tokens, count_usage
 from gatepost_testing.model_script import (
     ModelScript,
     ModelScriptAnswer,
@@ -67,11 +67,21 @@ class RecordedRequest(Struct, frozen=True):
 
 
 class ModelEndpoint:
-    """`key`: what clients must bring; None: anything goes, also nothing."""
+    """`key`: what clients must bring; None: anything goes, also nothing. `window`: tokens that a request and its answer
+    may have; 0: any number. A larger request gets the vendor's error, or with `cuts_silently` an answer that counts no
+    more. `listed`: what the list of models says of the one that is there."""
 
-    def __init__(self, script: ModelScript | Mapping[str, Any] | None = None, *, key: str | None = None) -> None:
+    def __init__(
+        self,
+        script: ModelScript | Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        window: int = 0,
+        cuts_silently: bool = False,
+        listed: Mapping[str, Any] | None = None,
+    ) -> None:
         self.script = script if isinstance(script, ModelScript) else msgspec.convert(dict(script or {}), ModelScript)
-        self.key = key
+        self.key, self.window, self.cuts_silently, self.listed = key, window, cuts_silently, dict(listed or {})
         self.requests: list[RecordedRequest] = []
         self._faults: Counter[str] = Counter()
         self._released = asyncio.Event()
@@ -154,12 +164,12 @@ class ModelEndpoint:
             error = (shape or MESSAGES).error(401, "invalid x-api-key")
             _send(writer, 401, error)
         elif request.method == "POST" and path.endswith(COUNT_TOKENS):
-            _send(writer, 200, {"input_tokens": len(request.raw) // 4 + 1})
+            _send(writer, 200, {"input_tokens": count_tokens(len(request.raw))})
         elif request.method == "POST" and path.endswith(TRANSCRIPTIONS):
             _send(writer, 200, {"text": self.script.heard, "usage": {"type": "duration", "seconds": 3}})
         elif request.method == "GET" and path.endswith("/models"):
             model = {"id": MODEL, "object": "model", "type": "model", "display_name": MODEL, "owned_by": "gatepost"}
-            _send(writer, 200, {"object": "list", "data": [model], "has_more": False})
+            _send(writer, 200, {"object": "list", "data": [model | self.listed], "has_more": False})
         elif shape is None:
             _send(writer, 200 if request.method == "HEAD" else 404, MESSAGES.error(404, f"no such path: {path}"))
         else:
@@ -172,6 +182,9 @@ class ModelEndpoint:
 
     async def _speak(self, request: RecordedRequest, shape: ModelApiFormat, writer: asyncio.StreamWriter) -> bool:
         body = request.body
+        if (overflow := self._find_overflow(request, shape, body)) is not None:
+            _send(writer, 400, overflow)
+            return True
         spoken = make_answer(self.script, shape.lines(body), shape.tools(body))
         reply = spoken.reply
         if reply.hold:
@@ -184,11 +197,24 @@ class ModelEndpoint:
         if fault == "hang":
             await asyncio.Event().wait()
         numbers = count_usage(spoken, len(request.raw))
+        if self.window and self.cuts_silently and numbers:
+            numbers = {**numbers, "input": min(numbers["input"], self.window)}
         if body.get("stream"):
             within = self._released if reply.hold_within else None
             return await _stream(writer, shape, body, spoken, numbers, cut=fault == "cut", within=within)
         _send(writer, 200, shape.whole(body, spoken, numbers), cut=fault == "cut")
         return fault != "cut"
+
+    def _find_overflow(
+        self, request: RecordedRequest, shape: ModelApiFormat, body: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Return the error that a request is too large; None if it is not."""
+        prompt = count_tokens(len(request.raw))
+        limits = [body.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
+        longest = next((limit for limit in limits if isinstance(limit, int)), 0)
+        if not self.window or self.cuts_silently or prompt + longest <= self.window:
+            return None
+        return shape.overflow(prompt, longest, self.window)
 
     def _fault(self, key: str, reply: ModelScriptReply) -> int | str:
         """Return what goes wrong this time; '' if nothing does."""

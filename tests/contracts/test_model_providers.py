@@ -264,22 +264,21 @@ async def test_a_request_that_the_endpoint_does_not_take_does_not_spoil_the_next
 async def test_a_long_pause_that_is_asked_for_ends_the_turn_with_it(
     provider: Provider, endpoint: ModelEndpoint
 ) -> None:
-    endpoint.play({"turns": [{"do": [{"fault": 429, "retry_after": 90, "error": "slow down"}]}]})
+    endpoint.play({"turns": [{"do": [{"fault": 429, "retry_after": 900, "error": "slow down"}]}]})
     *_, failed = await read_all(provider.query(a_batch("one"), ""))
 
-    assert isinstance(failed, TurnFailed) and (failed.kind, failed.retry_after) == ("retryable", 90.0)
+    assert isinstance(failed, TurnFailed) and (failed.kind, failed.retry_after) == ("overload", 900.0)
 
 
 async def test_a_model_that_says_nothing_for_too_long_is_given_up(
-    name: str, place: ProviderContext, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
+    name: str, place: ProviderContext, endpoint: ModelEndpoint
 ) -> None:
-    monkeypatch.setattr("gatepost.inside.agent_loop.TRIES", 1)
     endpoint.play({"turns": [{"do": [{"fault": "hang"}]}]})
-    place.options["silence"] = 0.1
+    place.options.update(silence=0.1, patience=0)
     provider = find_provider(name, None)(place)
     *_, failed = await read_all(provider.query(a_batch("one"), ""))
 
-    assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "said nothing for 0.1" in failed.message
+    assert isinstance(failed, TurnFailed) and failed.kind == "network" and "said nothing for 0.1" in failed.message
     await provider.close()
 
 

@@ -1,5 +1,7 @@
 """What people are told when a message could not be answered."""
 
+import pytest
+
 from gatepost.flow.notices import render_failure
 
 WHY = (
@@ -18,3 +20,21 @@ def test_a_budget_is_named_with_its_end_and_the_way_to_raise_it() -> None:
 
 def test_an_account_without_quota_is_the_vendors() -> None:
     assert "the agent's account with the model's vendor has no quota left" in render_failure("billing", "quota", 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("auth", "needs to renew its key"),
+        ("quota", "can raise it"),
+        ("overload", "Send it again in a few minutes"),
+        ("network", "Send it again in a few minutes"),
+        ("refusal", "Say it in another way"),
+        ("overflow", "Send it in smaller parts"),
+    ],
+)
+def test_each_kind_of_trouble_has_one_thing_that_helps_and_no_internals(kind: str, remedy: str) -> None:
+    told = render_failure("the model's endpoint at 10.0.0.7:8080 said: Overloaded (req_1)", kind, 1)
+
+    assert told.startswith("Sorry, I could not answer your message: ") and remedy in told
+    assert "10.0.0.7" not in told and "req_1" not in told

@@ -11,10 +11,11 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow.intake.commands.conversation import BEGUN, FOR_OTHERS
 from gatepost.flow.sessions import compaction
+from gatepost.inside.agent_loop import COMPACTED
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sessions import groups, pinned_rules
+from gatepost.store.sessions import groups, pinned_rules, sessions
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.models import ModelEndpoint, RecordedRequest
@@ -22,9 +23,10 @@ from gatepost_testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 ADA, BOB, ADMIN = "fake:user/ada", "fake:user/bob", "fake:user/admin"
+SUMMARY = "They grow a plum tree."
 SCRIPT: dict[str, Any] = {
     "turns": [
-        {"when": "about to be made shorter", "do": [{"say": "They grow a plum tree."}]},
+        {"when": "takes the place of all of the above", "do": [{"say": SUMMARY}]},
         {"when": "which word", "recall": r"remember the word (\w+)", "do": [{"say": "The word is {1}."}]},
         {"when": "which word", "do": [{"say": "I know no word."}]},
         {"when": r"remember the word (\w+)", "do": [{"say": "I will remember {1}."}]},
@@ -160,18 +162,30 @@ async def test_a_pinned_note_is_in_each_turn_and_then_in_none(tmp_path: Path) ->
 @pytest.mark.slow
 async def test_compact_by_us_leaves_the_summary_and_drops_the_rest(tmp_path: Path) -> None:
     channel = FakeChannel()
+    script = ScriptBuilder().turn(kind="system").say(SUMMARY).otherwise().say("hm")
+    async with a_gateway(tmp_path / "h", channel) as gateway:
+        script.write(gateway.home.group("home"))
+        await ask(gateway, channel, "remember the word plum")
+        (session,) = await gateway.store.read(sessions.list_open, "home")
+        said = await ask(gateway, channel, "/compact keep the tree", ADMIN, answers=3)
+
+        assert said[1:] == [SUMMARY, compaction.SHORTENED]
+        assert (await gateway.store.read(sessions.get_notes, session.id)).summary == SUMMARY
+        assert await gateway.store.read(sessions.get_conversation, session.id, "scripted") == ""
+
+
+@pytest.mark.slow
+async def test_compact_by_our_own_loop_keeps_the_conversation_and_says_how_it_ended(tmp_path: Path) -> None:
+    channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await ask(gateway, channel, "remember the word plum")
-        said = await ask(gateway, channel, "/compact keep the tree", ADMIN, answers=3)
-        assert said[1:] == ["They grow a plum tree.", compaction.SHORTENED]
+        assert (await ask(gateway, channel, "/compact keep the tree", ADMIN, answers=2))[1:] == [COMPACTED]
         asked: RecordedRequest = endpoint.calls[-1]
-        assert asked.count_text("In particular: keep the tree") == 1
+        assert asked.count_text("in particular: keep the tree") == asked.count_text("remember the word plum") == 1
 
         assert await ask(gateway, channel, "which word was it?") == ["I know no word."]
-        first = endpoint.calls[-1]
-        await ask(gateway, channel, "and now?")
-    assert first.count_text("They grow a plum tree.") == 1 and first.count_text("remember the word") == 0
-    assert endpoint.calls[-1].count_text("They grow a plum tree.") == 1  # it is in the conversation by now
+    last = endpoint.calls[-1]
+    assert last.count_text(SUMMARY) == 1 and last.count_text("remember the word") == 0
 
 
 @pytest.mark.slow
@@ -215,9 +229,10 @@ async def test_pinned_rules_are_there_in_each_request_before_and_after_a_compact
         await gateway.store.write(pinned_rules.add, "home", ROOM, "Here, in French.", "operator", 1)
         await gateway.store.write(pinned_rules.add, "home", "fake:room/2", "There, in Danish.", "operator", 1)
         await ask(gateway, channel, "remember the word plum")
-        await ask(gateway, channel, "/compact", ADMIN, answers=3)
+        await ask(gateway, channel, "/compact", ADMIN, answers=2)
         assert await ask(gateway, channel, "which word was it?") == ["I know no word."]
-    assert len(endpoint.calls) == 3
-    for each in endpoint.calls:
+    first, summed_up, last = endpoint.calls
+    assert count_in_system(summed_up, rule) == 0  # it answers nobody
+    for each in (first, last):
         assert count_in_system(each, rule) == count_in_system(each, "Here, in French.") == 1
         assert count_in_system(each, "Danish") == 0

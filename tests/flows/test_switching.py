@@ -94,3 +94,35 @@ async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
 
         assert await ask(gateway, channel, "which word was it?") == "I know no word."
     assert endpoint.calls[-1].count_text("<history>") == 0
+
+
+LONG = "and what else was said about the plums " * 40
+TALK: dict[str, Any] = {
+    "tools": True,
+    "side": "SUMMARY: the word is plum.",
+    "turns": [{"when": "which word", "recall": r"the word is (\w+)", "do": [{"say": "The word is {1}."}]}],
+    "default": [{"say": "I see."}],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), [("anthropic", "openai"), ("openai", "anthropic")])
+async def test_a_long_conversation_goes_on_with_another_provider_of_a_smaller_window_and_back(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(TALK) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await switch(gateway, first, endpoint)
+        await ask(gateway, channel, "the word is plum")
+        for _ in range(20):
+            await ask(gateway, channel, LONG)
+        endpoint.window = 40_000  # the gateway's own tools need most of that
+        await switch(gateway, second, endpoint)
+        for _ in range(3):
+            await ask(gateway, channel, LONG)
+        await switch(gateway, first, endpoint)
+        await ask(gateway, channel, "which word was it?")
+
+        texts = channel.texts()
+        assert texts.count("I see.") == 24 and "The word is plum." in texts
+        assert not any(text.startswith("Sorry") for text in texts)

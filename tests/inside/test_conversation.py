@@ -10,10 +10,11 @@ from gatepost.inside.conversation import (
     ConversationEntry,
     ModelConversation,
     RejectedTurnEntry,
+    SummaryEntry,
+    SummaryMessage,
     ToolResultEntry,
     UserEntry,
     UserMessage,
-    newest,
     order_messages,
 )
 from gatepost.inside.media import MediaKind
@@ -56,19 +57,38 @@ def test_a_turn_that_was_refused_is_not_shown() -> None:
     assert order_messages(entries) == [UserMessage("good")]
 
 
-def test_only_the_newest_words_that_fit_are_shown_and_the_last_always() -> None:
-    messages = [
-        UserMessage("a" * 10),
-        AssistantMessage("b" * 10),
-        UserMessage("c" * 10),
-        AssistantMessage("d" * 10),
-        UserMessage("e" * 10),
+def test_a_summary_takes_the_place_of_what_came_before_it_but_not_of_what_its_turn_answers() -> None:
+    entries: list[ConversationEntry] = [
+        UserEntry("t-1", "old"),
+        AssistantEntry("t-1", 1, "to old"),
+        UserEntry("t-2", "task"),
+        AssistantEntry("t-2", 3, "step"),
+        AssistantEntry("t-2", 4, "next step"),
     ]
+    first, *rest = order_messages([*entries, SummaryEntry("t-2", 3.5, "a < b")])
 
-    assert newest(messages, 100) == messages
-    assert newest(messages, 35) == messages[2:]
-    assert newest(messages, 1) == messages[4:]
-    assert newest([], 1) == []
+    assert isinstance(first, SummaryMessage) and "a &lt; b" in first.text
+    assert rest == [UserMessage("task"), AssistantMessage("next step")]
+
+
+def test_of_several_summaries_the_newest_holds() -> None:
+    entries: list[ConversationEntry] = [
+        UserEntry("t-1", "a"),
+        SummaryEntry("t-2", 1, "one"),
+        UserEntry("t-2", "b"),
+        SummaryEntry("t-3", 3, "two"),
+        UserEntry("t-3", "c"),
+    ]
+    first, *rest = order_messages(entries)
+
+    assert isinstance(first, SummaryMessage) and "two" in first.text and rest == [UserMessage("c")]
+
+
+def test_a_conversation_that_is_a_summary_alone_has_nothing_open(tmp_path: Path) -> None:
+    conversation = ModelConversation(tmp_path)
+    conversation.add(UserEntry("t-1", "a"), AssistantEntry("t-1", 1, "b"), SummaryEntry("t-2", 3, "both"))
+
+    assert not conversation.is_open()
 
 
 def test_a_later_process_has_the_same_lines(tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ _BY_CLASS: dict[str, str] = {
     TurnErrorClass.AUTH: "the agent's account was not accepted. Whoever runs this gateway needs to renew its key.",
     TurnErrorClass.QUOTA: "the agent's account with the model's vendor has no quota left. Whoever runs this gateway"
     " can raise it; some come back alone.",
+    TurnErrorClass.OVERLOAD: "the model has too much to do at the moment. Send it again in a few minutes.",
+    TurnErrorClass.NETWORK: "the model cannot be reached at the moment. Send it again in a few minutes; if that does"
+    " not help, whoever runs this gateway needs to look.",
+    TurnErrorClass.REFUSAL: "the model declined to answer it. Say it in another way, or ask for something else.",
+    TurnErrorClass.OVERFLOW: "this is more than the model can read at once. Send it in smaller parts.",
 }
 STOPPED = "Stopped."
 ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."

@@ -8,38 +8,53 @@ it is complete. Until then a request may be made again, and drafts go to those w
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
-from typing import Any, Literal, Protocol, TypeVar
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from gatepost.inside import http_client, local_tools, media
+from gatepost.inside.context_window import ModelWindow
 from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
-    ConversationMessage,
+    CompactionEntry,
     ModelConversation,
     RejectedTurnEntry,
+    SummaryEntry,
     ToolResultEntry,
     UserEntry,
-    newest,
-    order_messages,
+    UserMessage,
+    place_messages,
 )
-from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
+from gatepost.inside.conversation_context import MOST_FITS, ContextLimits, ConversationContext
+from gatepost.inside.http_client import ClientEndpoint
 from gatepost.inside.mcp_client import McpClient, McpTool
 from gatepost.inside.media import MediaBlock
+from gatepost.inside.model_api import (
+    CompletionReply,
+    CompletionRequest,
+    ModelApi,
+    ReplyStreamReader,
+    RequestedToolCall,
+)
+from gatepost.inside.model_client import ModelClient
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.system_prompt import system_prompt
-from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
     DraftText,
     Event,
     Item,
+    ItemKind,
     Misconfigured,
     ProviderContext,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
@@ -51,15 +66,26 @@ from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import now
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
-TRIES = 4  # of one request
-PAUSE = 0.5  # seconds before the second one, doubled each time
-LONGEST_PAUSE = 20.0  # an endpoint that asks for more ends the turn; the gateway continues it then
 MOST_STEPS = 100  # requests of one turn
+MOST_CUTS = 3  # answers of a turn that end at their length limit in the middle of a call
+COMPACT = "/compact"
 LARGEST_RESULT = 100_000  # characters of a tool's answer
 LOST = (
     "This call was cut off, and its result was lost: it may have had its effect. The gateway's note lists what was"
     " sent. Look before you make it again."
 )
+CUT_CALL = (
+    "This call was not made: your answer reached its length limit in the middle of it. Make it again with less in it,"
+    " or in several calls."
+)
+CUT_ANSWER = (
+    "*(My answer was cut off here, because it reached its length limit. Say \u201cgo on\u201d, and I continue.)*"
+)
+SUMMING_UP = "This conversation has become long. I sum up its older part and go on."
+STILL_TRYING = "The model cannot be reached just now. I am still trying."
+COMPACTED = "Compacted. Our older messages are a summary now, and I go on from there."
+NOTHING_TO_COMPACT = "There is nothing to compact: the conversation is short."
+TOO_LARGE = "the conversation does not fit the model's context, however short it is made"
 UNANSWERED = (
     "What came before this was not answered to its end: it was stopped, or failed. Leave it, unless it is asked for"
     " again."
@@ -68,74 +94,16 @@ UNANSWERED = (
 T = TypeVar("T")
 
 
-class RequestedToolCall(msgspec.Struct, frozen=True):
-    """A tool call that a model asks for, with its arguments as JSON."""
-
-    tool: str
-    arguments: str
-
-
-class CompletionReply(msgspec.Struct, frozen=True):
-    """A model's whole answer."""
-
-    text: str
-    wanted: tuple[RequestedToolCall, ...] = ()
-    usage: dict[str, int] = {}
-    refused: bool = False
-
-
-class CompletionRequest(msgspec.Struct, frozen=True):
-    """Everything that a model's answer depends on."""
-
-    model: str
-    max_tokens: int
-    system: str
-    messages: Sequence[ConversationMessage]
-    tools: Sequence[McpTool]
-    bytes_of: Mapping[str, bytes]  # of the blocks, by file
-
-
-class ReplyStreamReader(Protocol):
-    """Puts an answer together from the events of a stream."""
-
-    def feed(self, data: bytes) -> None:
-        """Raises Trouble for an event that reports one."""
-        ...
-
-    def reply(self) -> CompletionReply | None:
-        """None: it has not ended yet."""
-        ...
-
-    def written(self) -> str:
-        """Its text so far."""
-        ...
-
-
-class ModelApi(Protocol):
-    """How one kind of endpoint is spoken to. Pure."""
-
-    name: str  # of the provider
-    model: str  # if the group names none
-    variable: str  # that holds the base URL
-    egress: str  # what the paths begin with on egress.sock
-    path: str
-    headers: Mapping[str, str]
-
-    def render(self, asked: CompletionRequest) -> bytes: ...
-
-    def read(self, body: bytes) -> CompletionReply: ...
-
-    def stream(self) -> ReplyStreamReader: ...
-
-
 class AgentLoopOptions(msgspec.Struct, frozen=True):
     """`gatepost group set FOLDER options.KEY=VALUE`"""
 
     base_url: str = ""
     model: str = ""
+    context: int = 0  # tokens that the model can have before it; 0: as the endpoint says, or is known of the model
     max_tokens: int = 8192
-    history: int = 400_000  # characters of the conversation that are shown
+    history: int = 0  # bytes of the conversation that are shown at most; 0: as many as fit the context
     silence: float = 300.0  # seconds for which an endpoint may say nothing
+    patience: float = 300.0  # seconds for which trouble of an endpoint is waited out
     shell: Literal["on", "off"] = "on"  # off: it runs no commands
 
 
@@ -151,24 +119,34 @@ class AgentLoop:
     def __init__(self, place: ProviderContext, wire: ModelApi) -> None:
         self._place, self._wire = place, wire
         self._options = read_options(place.options)
-        self._endpoint = find_endpoint(place, wire, self._options)
+        endpoint = find_endpoint(place, wire, self._options)
+        self._client = ModelClient(endpoint, wire, self._options.silence, self._options.patience)
         self._model = place.model or self._options.model or wire.model
+        self._window = ModelWindow(place.state, endpoint, wire, self._model, self._options.context)
+        limits = ContextLimits(self._options.max_tokens, self._options.history, learns=not self._options.context)
+        told = partial(self._add_status, SUMMING_UP)
+        self._context = ConversationContext(self._window, self._model, limits, self._ask_aside, told)
         self._conversation = ModelConversation(place.state)
         self._tools: McpClient | None = None
         self._running = False
         self._stop = asyncio.Event()
         self._written, self._grew = "", asyncio.Event()  # what the model is at
+        self._news: deque[Event] = deque()  # for people, from the request that is under way
         self._usage: dict[str, int] = {}
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         self._conversation = ModelConversation(self._place.state, resume)
         self._stop.clear()
         self._usage = {}
-        self._running = True
-        self._add_batch(batch, first=True)
+        self._window.ask()
+        compaction = self._find_compaction(batch)
+        if compaction is None:
+            self._running = True
+            self._add_batch(batch, first=True)
         try:
             yield ConversationStarted(self._conversation.name)
-            async with aclosing(self._work(batch.turn)) as events:
+            work = self._work(batch.turn) if compaction is None else self._compact(compaction)
+            async with aclosing(work) as events:
                 async for event in events:
                     yield event
         except TurnStopped:
@@ -200,6 +178,7 @@ class AgentLoop:
         return ModelConversation(self._place.state, conversation).copy(self._place.state).name
 
     async def close(self) -> None:
+        await self._window.close()
         if self._tools is not None:
             await self._tools.close()
 
@@ -237,47 +216,60 @@ class AgentLoop:
                 continue
             async for event in self._use(turn, use):
                 yield event
+        cuts = 0
         for _ in range(MOST_STEPS):
-            seen = len(self._conversation.entries)
             tools = await self._unless_stopped(self._listed(tools))
-            asking = asyncio.create_task(self._unless_stopped(self._ask(tools)))
-            async with aclosing(self._follow_drafts(asking)) as drafts:
-                async for draft in drafts:
-                    yield draft
-            reply = await asking
-            said = AssistantEntry(turn, seen, reply.text, tuple(_make_tool_call(wanted) for wanted in reply.wanted))
-            more = len(self._conversation.entries) > seen  # somebody wrote meanwhile
+            asking = asyncio.create_task(self._unless_stopped(self._ask(turn, tools)))
+            async with aclosing(self._follow(asking)) as events:
+                async for event in events:
+                    yield event
+            said, reply = await asking
+            more = any(isinstance(entry, UserEntry) for entry in self._conversation.entries[said.seen :])
             self._conversation.add(said)
-            self._count(reply.usage)
             yield UsageReport({**self._usage, "model": self._model})
-            if reply.refused and not said.text and not said.uses:
-                raise ProviderError("the model declined to answer")
-            if not said.uses and not more:
+            cuts += reply.cut and bool(said.uses)
+            if not said.text and (not said.uses or cuts > MOST_CUTS):
+                check_answered(reply)
+            ends = not said.uses or cuts > MOST_CUTS
+            text = f"{said.text}\n\n{CUT_ANSWER}" if reply.cut and ends else said.text
+            if ends and (not more or cuts > MOST_CUTS):
                 self._running = False
-                yield TurnResult(said.text)
+                yield TurnResult(text)
                 return
-            if said.text:
-                yield Text(said.text)
+            if text:
+                yield Text(text)
             for use in said.uses:
                 async for event in self._use(turn, use):
                     yield event
         raise ProviderError(f"the agent did not come to an end in {MOST_STEPS} steps")
 
-    async def _follow_drafts(self, asking: asyncio.Task[CompletionReply]) -> AsyncGenerator[Event, None]:
-        """Yield what is written of the answer, until it is there."""
+    async def _follow(self, asking: "asyncio.Task[Any]") -> AsyncGenerator[Event, None]:
+        """Yield what is written of the answer, and what people are told meanwhile, until the answer is there."""
         grew = self._grew = asyncio.Event()
         asking.add_done_callback(lambda _: grew.set())
+        written = self._written = ""
         try:
-            while await grew.wait() and not asking.done():
+            while await grew.wait():
                 grew.clear()
-                yield DraftText(self._written)
+                while self._news:
+                    yield self._news.popleft()
+                if asking.done():
+                    break
+                if self._written != written:
+                    written = self._written
+                    yield DraftText(written)
         finally:
             asking.cancel()  # whoever reads us has left; one that is done does not mind
             await asyncio.wait({asking})
 
+    def _add_status(self, text: str) -> None:
+        self._news.append(StatusLine(text))
+        self._grew.set()
+
     async def _use(self, turn: str, use: AssistantToolCall) -> AsyncIterator[Event]:
         yield ToolUse(use.id, use.tool, use.input, local_tools.find_patience(use.tool, use.input))
-        used = await self._unless_stopped(self._call(turn, use))
+        cut = ToolResultEntry(turn, use.id, CUT_CALL, True)
+        used = cut if use.cut else await self._unless_stopped(self._call(turn, use))
         self._conversation.add(used)
         yield ToolResult(use.id, used.text, used.error)
 
@@ -327,57 +319,101 @@ class AgentLoop:
 
     # The model.
 
-    async def _ask(self, tools: list[McpTool]) -> CompletionReply:
-        body = self._wire.render(self._asked(tools))
-        number = 0
-        while True:
-            number += 1
+    async def _ask(self, turn: str, tools: list[McpTool]) -> tuple[AssistantEntry, CompletionReply]:
+        """Ask for the next step, in a size that the model's window has room for."""
+        context = self._context
+        await context.open(self._conversation, system_prompt(self._place), tools)
+        level = 0
+        for _ in range(MOST_FITS):
+            await context.make_room(turn, level)
+            request, size = context.render(level)
+            seen = len(self._conversation.entries)
             try:
-                return await self._once(body)
-            except IncompleteResponse as cut:
-                trouble = ProviderError(str(cut), TurnErrorClass.RETRYABLE)
+                reply = await self._send(request)
             except ProviderError as error:
-                trouble = error
-            pause = PAUSE * 2 ** (number - 1) if trouble.retry_after is None else trouble.retry_after
-            if trouble.kind != TurnErrorClass.RETRYABLE or number == TRIES or pause > LONGEST_PAUSE:
-                raise trouble
-            await asyncio.sleep(pause)
+                if error.overflow is None:
+                    raise
+                level += context.learn_limit(error.overflow, size)
+                continue
+            read, cut = context.check_read(size, reply.tokens_read)
+            if cut:
+                level += 1
+                continue
+            return self._make_entry(turn, seen, reply, size, read), reply
+        raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)
 
-    def _asked(self, tools: list[McpTool]) -> CompletionRequest:
-        messages = newest(order_messages(self._conversation.entries), self._options.history)
-        blocks = [block for message in messages for block in getattr(message, "blocks", ())]
-        return CompletionRequest(
-            model=self._model,
-            max_tokens=self._options.max_tokens,
-            system=system_prompt(self._place),
-            messages=messages,
-            tools=tools,
-            bytes_of={block.file: self._conversation.bytes_of(block) for block in blocks},
-        )
+    def _make_entry(self, turn: str, seen: int, reply: CompletionReply, size: int, read: int) -> AssistantEntry:
+        uses = [_make_tool_call(wanted) for wanted in reply.wanted]
+        if reply.cut and uses:  # what is whole of it may be a beginning
+            uses[-1] = msgspec.structs.replace(uses[-1], cut=True)
+        return AssistantEntry(turn, seen, reply.text, tuple(uses), self._model, size, read)
 
-    async def _once(self, body: bytes) -> CompletionReply:
-        wire, silence = self._wire, self._options.silence
-        async with post_request(self._endpoint, wire.path, wire.headers, body, silence) as response:
-            if response.status != 200:
-                raise parse_provider_error(response.status, await response.read(), response.retry_after)
-            try:
-                if not response.is_stream:
-                    return wire.read(await response.read())
-                stream = wire.stream()
-                async for data in response.events():
-                    stream.feed(data)
-                    if (reply := stream.reply()) is not None:
-                        return reply
-                    if self._place.is_watched() and (text := stream.written()) != self._written:
-                        self._written = text
-                        self._grew.set()
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
-        raise IncompleteResponse("the model's answer broke off")
+    async def _send(self, request: CompletionRequest, *, shown: bool = True) -> CompletionReply:
+        """`shown`: people may see what is written of the answer."""
+        watch = self._watch if shown else None
+        reply = await self._client.send(request, lambda: self._add_status(STILL_TRYING), watch)
+        self._count(reply.usage)
+        return reply
+
+    def _watch(self, stream: ReplyStreamReader) -> None:
+        if self._place.is_watched() and (text := stream.written()) != self._written:
+            self._written = text
+            self._grew.set()
 
     def _count(self, usage: dict[str, int]) -> None:
         for name, number in {**usage, "requests": 1}.items():
             self._usage[name] = self._usage.get(name, 0) + number
+
+    async def _ask_aside(self, system: str, text: str, max_tokens: int) -> str:
+        """Ask the model beside the conversation."""
+        request = CompletionRequest(
+            model=self._model,
+            max_tokens=max_tokens,
+            system=system,
+            messages=[UserMessage(text)],
+            tools=(),
+            bytes_of={},
+        )
+        return (await self._send(request, shown=False)).text
+
+    def _find_compaction(self, batch: Batch) -> CompactionEntry | None:
+        """Return the wish that the conversation be shorter, if this turn comes from one; also if the turn broke off."""
+        if batch.continued and all(item.kind == ItemKind.SYSTEM for item in batch.items):
+            found = [entry for entry in self._conversation.entries if isinstance(entry, CompactionEntry)]
+            return found[-1] if found and found[-1].turn == batch.turn else None
+        command, _, wish = batch.prompt.partition(" ")
+        if command != COMPACT or not any(item.content.get("command") for item in batch.items):
+            return None
+        asked = CompactionEntry(batch.turn, tuple(item.row for item in batch.items if item.row), wish.strip())
+        self._conversation.add(asked)
+        return asked
+
+    async def _compact(self, asked: CompactionEntry) -> AsyncGenerator[Event, None]:
+        """Make the conversation shorter now, and say how that ended."""
+        entries = self._conversation.entries
+        if any(isinstance(entry, SummaryEntry) and entry.turn == asked.turn for entry in entries):
+            yield TurnResult(COMPACTED)  # it broke off behind that
+            return
+        await self._context.open(self._conversation, system_prompt(self._place), ())
+        if not place_messages(entries):
+            yield TurnResult(NOTHING_TO_COMPACT)
+            return
+        work = self._context.sum_up(asked.turn, len(entries), wish=asked.wish)
+        making = asyncio.create_task(self._unless_stopped(work))
+        async with aclosing(self._follow(making)) as events:
+            async for event in events:
+                yield event
+        await making
+        yield UsageReport({**self._usage, "model": self._model})
+        yield TurnResult(COMPACTED)
+
+
+def check_answered(reply: CompletionReply) -> None:
+    """Raise ProviderError for an answer without a word that is none."""
+    if reply.refused:
+        raise ProviderError("the model declined to answer", TurnErrorClass.REFUSAL)
+    if reply.cut:
+        raise ProviderError("the answer reached its length limit before its first word")
 
 
 def is_harmless(tool: McpTool) -> bool:

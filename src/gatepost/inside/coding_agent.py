@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media
+from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
@@ -364,8 +365,17 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         run = self._place.router.parent
         if not (run / forwarder.SOCKET).exists():
             raise Misconfigured(f"{self.spec.name} has no endpoint: this sandbox has no way out")
-        self._port = self._port or forwarder.start(run)
+        if not self._port:
+            loop = asyncio.get_running_loop()
+
+            def watch(end: ModelCallEnd) -> None:
+                loop.call_soon_threadsafe(self._receive_call_end, end)
+
+            self._port = forwarder.start(run, watch=watch)
         return forwarder.environment(self._port)
+
+    def _receive_call_end(self, end: ModelCallEnd) -> None:
+        """A call of a model has ended, made by the agent."""
 
     def _mcp_servers(self) -> dict[str, McpServerConfig]:
         """The group's own servers where it says so, and the gateway's."""

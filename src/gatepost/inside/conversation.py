@@ -2,7 +2,8 @@
 this one stopped, and a message that is in it is not put in twice.
 
 A model is shown the order that it saw, not the one in which lines were written. An answer stands behind the words that
-it answers and before those that came meanwhile. Results of its tool calls stand right behind it.
+it answers and before those that came meanwhile. Results of its tool calls stand right behind it. A summary takes the
+place of what came before it, for the model alone: the file keeps everything.
 """
 
 import hashlib
@@ -14,8 +15,10 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.media import MIMES, MediaBlock, MediaKind
+from gatepost.inside.prompts import prompt
 
 MISSING = "This call was cut off before its result was known."
+SUMMARY = "Older messages of this conversation are summed up here, to make room. You have said and done what it says."
 
 
 class UserEntry(msgspec.Struct, frozen=True, tag="heard", omit_defaults=True):
@@ -29,21 +32,26 @@ class UserEntry(msgspec.Struct, frozen=True, tag="heard", omit_defaults=True):
 
 class AssistantToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool call. The id is ours: a model's own may come again, and ours is the identity of the effect. `bad`: what
-    the model wrote in the place of arguments."""
+    the model wrote in the place of arguments; `cut`: its answer ended before they did."""
 
     id: str
     tool: str
     input: dict[str, Any] = {}
     bad: str = ""
+    cut: bool = False
 
 
 class AssistantEntry(msgspec.Struct, frozen=True, tag="said", omit_defaults=True):
-    """The model's answer; `seen` is how many lines it had seen."""
+    """The model's answer; `seen` is how many lines it had seen. `sent` and `read` are the size of the request, in bytes
+    and in the tokens of that model."""
 
     turn: str
     seen: int
     text: str = ""
     uses: tuple[AssistantToolCall, ...] = ()
+    model: str = ""
+    sent: int = 0
+    read: int = 0
 
 
 class ToolResultEntry(msgspec.Struct, frozen=True, tag="used", omit_defaults=True):
@@ -61,7 +69,24 @@ class RejectedTurnEntry(msgspec.Struct, frozen=True, tag="refused"):
     turn: str
 
 
-ConversationEntry = UserEntry | AssistantEntry | ToolResultEntry | RejectedTurnEntry
+class CompactionEntry(msgspec.Struct, frozen=True, tag="compact", omit_defaults=True):
+    """Somebody wants the conversation to be shorter. `wish`: what they want to be kept."""
+
+    turn: str
+    rows: tuple[int, ...] = ()
+    wish: str = ""
+
+
+class SummaryEntry(msgspec.Struct, frozen=True, tag="summary"):
+    """A summary in the place of everything before the position `upto`, except for the words that its own turn is to
+    answer."""
+
+    turn: str
+    upto: float
+    text: str
+
+
+ConversationEntry = UserEntry | AssistantEntry | ToolResultEntry | RejectedTurnEntry | CompactionEntry | SummaryEntry
 
 
 class UserMessage(msgspec.Struct, frozen=True):
@@ -78,21 +103,54 @@ class AssistantMessage(msgspec.Struct, frozen=True):
     uses: tuple[tuple[AssistantToolCall, ToolResultEntry], ...] = ()
 
 
+class SummaryMessage(UserMessage, frozen=True):
+    """What is left of the messages that a summary stands for."""
+
+
 ConversationMessage = UserMessage | AssistantMessage
 
 _decode = msgspec.json.Decoder(ConversationEntry).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def order_messages(entries: Sequence[ConversationEntry]) -> list[ConversationMessage]:
-    """The conversation as a model is to see it."""
+class PlacedMessage(msgspec.Struct, frozen=True):
+    """A message and where it stands in the whole conversation. `turn` is that of words for the model, else ''."""
+
+    position: float
+    message: ConversationMessage
+    turn: str = ""
+
+
+def find_summary(entries: Sequence[ConversationEntry]) -> SummaryEntry | None:
+    """Return the one that holds: the newest."""
+    return next((entry for entry in reversed(entries) if isinstance(entry, SummaryEntry)), None)
+
+
+def place_messages(entries: Sequence[ConversationEntry]) -> list[PlacedMessage]:
+    """Return the messages that the model still sees as they are, in their order."""
     refused = {entry.turn for entry in entries if isinstance(entry, RejectedTurnEntry)}
     results = {entry.id: entry for entry in entries if isinstance(entry, ToolResultEntry)}
-    placed: list[tuple[float, UserEntry | AssistantEntry]] = []
+    summary = find_summary(entries)
+    placed: list[PlacedMessage] = []
     for index, entry in enumerate(entries):
-        if isinstance(entry, UserEntry | AssistantEntry) and entry.turn not in refused:
-            placed.append((entry.seen - 0.5 if isinstance(entry, AssistantEntry) else index, entry))
-    return [_message(entry, results) for _, entry in sorted(placed, key=lambda pair: pair[0])]
+        if not isinstance(entry, UserEntry | AssistantEntry) or entry.turn in refused:
+            continue
+        said = isinstance(entry, AssistantEntry)
+        position = entry.seen - 0.5 if isinstance(entry, AssistantEntry) else index
+        if summary is None or position >= summary.upto or (not said and entry.turn == summary.turn):
+            placed.append(PlacedMessage(position, _message(entry, results), "" if said else entry.turn))
+    return sorted(placed, key=lambda each: each.position)
+
+
+def order_messages(entries: Sequence[ConversationEntry]) -> list[ConversationMessage]:
+    """The conversation as a model is to see it."""
+    summary = find_summary(entries)
+    before: list[ConversationMessage] = [SummaryMessage(_render_summary(summary))] if summary is not None else []
+    return [*before, *(each.message for each in place_messages(entries))]
+
+
+def _render_summary(summary: SummaryEntry) -> str:
+    return prompt.render_note("summary", f"{SUMMARY}\n\n{summary.text}")
 
 
 def _message(entry: UserEntry | AssistantEntry, results: dict[str, ToolResultEntry]) -> ConversationMessage:
@@ -102,24 +160,6 @@ def _message(entry: UserEntry | AssistantEntry, results: dict[str, ToolResultEnt
     return AssistantMessage(
         entry.text, tuple((use, results.get(use.id, none)) for use, none in zip(entry.uses, missing, strict=True))
     )
-
-
-def newest(messages: Sequence[ConversationMessage], limit: int) -> list[ConversationMessage]:
-    """As much of the end as fits so many characters, beginning with words for the model. The last words always do."""
-    size, start = 0, len(messages)
-    for index in range(len(messages) - 1, -1, -1):
-        size += _size(messages[index])
-        if isinstance(messages[index], UserMessage):
-            if size > limit and start < len(messages):
-                break
-            start = index
-    return list(messages[start:])
-
-
-def _size(message: ConversationMessage) -> int:
-    if isinstance(message, UserMessage):
-        return len(message.text)
-    return len(message.text) + sum(len(_encode(use.input)) + len(used.text) for use, used in message.uses)
 
 
 class ModelConversation:
@@ -143,7 +183,7 @@ class ModelConversation:
 
     def rows(self) -> set[int]:
         """The messages that it holds."""
-        return {row for entry in self.entries if isinstance(entry, UserEntry) for row in entry.rows}
+        return {row for entry in self.entries if isinstance(entry, UserEntry | CompactionEntry) for row in entry.rows}
 
     def unfinished(self, turn: str) -> list[AssistantToolCall]:
         """Calls of this turn whose results are not known."""
@@ -153,7 +193,7 @@ class ModelConversation:
 
     def is_open(self) -> bool:
         """Return True if its last words were never answered to their end."""
-        last = next(reversed(order_messages(self.entries)), None)
+        last = next((each.message for each in reversed(place_messages(self.entries))), None)
         return isinstance(last, UserMessage) or (isinstance(last, AssistantMessage) and bool(last.uses))
 
     def keep(self, name: str, kind: MediaKind, data: bytes) -> MediaBlock:

@@ -4,7 +4,8 @@
                                                  python -I -S forwarder.py /run/gatepost -- curl -sS https://…
 
 The standard library alone. It judges nothing: the wall is the other end of the socket. A sandbox without a network has
-a loopback of its own, so nobody else reaches the port; without a sandbox every local process would.
+a loopback of its own, so nobody else reaches the port; without a sandbox every local process would. It can report how
+calls of models ended: there is one request a connection, so an answer that was cut is seen at its end.
 """
 
 import asyncio
@@ -14,12 +15,27 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 SOCKET = "egress.sock"
 CHUNK = 64 * 1024
 LOOPBACK = "127.0.0.1"
+MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/")  # what a call of a model begins with
+LARGEST_BEGINNING = 8192  # bytes of an answer that are reported
 PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is put in outside
+
+
+class ModelCallEnd(NamedTuple):
+    """How a call of a model ended. `whole`: its answer came to its end; `body` is the beginning of that."""
+
+    status: int
+    whole: bool
+    body: bytes
+
+
+Watch = Callable[[ModelCallEnd], None]
 
 
 def environment(port: int) -> dict[str, str]:
@@ -42,8 +58,9 @@ def environment(port: int) -> dict[str, str]:
     }
 
 
-def start(run: Path, port: int = 0) -> int:
-    """Serve from a thread of this process, as long as it lives; the port."""
+def start(run: Path, port: int = 0, watch: Watch | None = None) -> int:
+    """Serve from a thread of this process, as long as it lives; the port. `watch` is called in that thread, before the
+    client sees the end of an answer."""
     opened = threading.Event()
     found: list[int | OSError] = []
 
@@ -51,18 +68,20 @@ def start(run: Path, port: int = 0) -> int:
         found.append(answer)
         opened.set()
 
-    threading.Thread(target=lambda: asyncio.run(_serve(run, port, report)), name="forwarder", daemon=True).start()
+    threading.Thread(
+        target=lambda: asyncio.run(_serve(run, port, report, watch)), name="forwarder", daemon=True
+    ).start()
     opened.wait()
     if isinstance(found[0], OSError):
         raise found[0]
     return found[0]
 
 
-async def _serve(run: Path, port: int, report: Callable[[int | OSError], None]) -> None:
+async def _serve(run: Path, port: int, report: Callable[[int | OSError], None], watch: Watch | None = None) -> None:
     joined: set[asyncio.Task[None]] = set()  # the loop forgets a task whose connection it no longer listens to
 
     def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(_join(reader, writer, run / SOCKET))
+        task = asyncio.get_running_loop().create_task(_join(reader, writer, run / SOCKET, watch))
         joined.add(task)
         task.add_done_callback(joined.discard)
 
@@ -75,15 +94,54 @@ async def _serve(run: Path, port: int, report: Callable[[int | OSError], None]) 
     await server.serve_forever()
 
 
-async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
+class ModelCallWatch:
+    """Notes of one connection, as far as is needed to say how its call ended."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._asked, self._beginning, self._end = b"", b"", b""
+        self._size = 0
+
+    def send(self, piece: bytes) -> None:
+        self._asked += piece[: 32 - len(self._asked)]
+
+    def receive(self, piece: bytes) -> None:
+        self._beginning += piece[: LARGEST_BEGINNING - len(self._beginning)]
+        self._end = (self._end + piece)[-5:]
+        self._size += len(piece)
+
+    def end(self) -> None:
+        head, _, body = self._beginning.partition(b"\r\n\r\n")
+        status = head[9:12]
+        if self._asked.startswith(MODEL_CALLS) and status.isdigit():
+            with suppress(RuntimeError):  # nobody is there any more whom it concerns
+                self._watch(ModelCallEnd(int(status), self._is_whole(head.lower()), body))
+
+    def _is_whole(self, head: bytes) -> bool:
+        if b"\r\ntransfer-encoding: chunked" in head:
+            return self._end == b"0\r\n\r\n"
+        _, _, length = head.partition(b"\r\ncontent-length: ")
+        announced = length.split(b"\r\n")[0]
+        return not announced.isdigit() or self._size - len(head) - 4 >= int(announced)
+
+
+async def _join(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path, watch: Watch | None = None
+) -> None:
     try:
         inner, out = await asyncio.open_unix_connection(path, limit=CHUNK)
     except OSError:
         writer.close()  # the gateway has closed the way out
         return
     try:
-        up = asyncio.ensure_future(_pump(reader, out))
-        down = asyncio.ensure_future(_pump(inner, writer))
+        call = ModelCallWatch(watch) if watch is not None else None
+
+        def end() -> None:
+            if call is not None and not up.done():  # else the client has left, and cut the answer itself
+                call.end()
+
+        up = asyncio.ensure_future(_pump(reader, out, call.send if call else None))
+        down = asyncio.ensure_future(_pump(inner, writer, call.receive if call else None, end))
         await asyncio.wait({down})  # the gateway ends a connection, never the client's last word
         if down.result():
             await asyncio.wait({up}, timeout=2.0)  # what the client still sends is read, or it misses the answer
@@ -93,12 +151,21 @@ async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path
         writer.close()
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> bool:
+async def _pump(
+    source: asyncio.StreamReader,
+    sink: asyncio.StreamWriter,
+    passed: Callable[[bytes], None] | None = None,
+    ended: Callable[[], None] | None = None,
+) -> bool:
     """False: one side is gone."""
     try:
         while piece := await source.read(CHUNK):
+            if passed is not None:
+                passed(piece)
             sink.write(piece)
             await sink.drain()
+        if ended is not None:
+            ended()
         if sink.can_write_eof():
             sink.write_eof()
     except OSError:

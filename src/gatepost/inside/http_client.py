@@ -1,4 +1,4 @@
-"""POST to a model's endpoint, over TCP or over `egress.sock`: just enough of HTTP/1.1, on asyncio and nothing else.
+"""Requests to a model's endpoint, over TCP or over `egress.sock`: just enough of HTTP/1.1, on asyncio and nothing else.
 
 One request a connection. An answer may take long and come in pieces. If it ends early, or a silence lasts too long,
 `IncompleteResponse` is raised. The request may then be made again, because nobody has seen anything of its answer.
@@ -7,7 +7,7 @@ One request a connection. An answer may take long and come in pieces. If it ends
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,14 @@ class ClientResponse:
                 name, _, value = line.partition(b":")
                 self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
-    async def read(self) -> bytes:
+    async def read(self, largest: int = LARGEST) -> bytes:
         parts, size = [], 0
+        announced = self.headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > largest:
+            raise IncompleteResponse("the model's answer is too large")
         async for part in self._parts():
             size += len(part)
-            if size > LARGEST:
+            if size > largest:
                 raise IncompleteResponse("the model's answer is too large")
             parts.append(part)
         return b"".join(parts)
@@ -147,11 +150,26 @@ class ClientResponse:
             raise IncompleteResponse(f"the model's answer broke off ({type(error).__name__})") from None
 
 
-@asynccontextmanager
-async def post_request(
+def post_request(
     endpoint: ClientEndpoint, path: str, headers: Mapping[str, str], body: bytes, silence: float
+) -> AbstractAsyncContextManager[ClientResponse]:
+    """Make a request; the answer's head has come when the block begins. Leaving the block ends it. Raises
+    IncompleteResponse."""
+    about = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    return _send_request("POST", endpoint, path, about, body, silence)
+
+
+def get_request(
+    endpoint: ClientEndpoint, path: str, headers: Mapping[str, str], silence: float
+) -> AbstractAsyncContextManager[ClientResponse]:
+    """The same without a body."""
+    return _send_request("GET", endpoint, path, headers, b"", silence)
+
+
+@asynccontextmanager
+async def _send_request(
+    method: str, endpoint: ClientEndpoint, path: str, headers: Mapping[str, str], body: bytes, silence: float
 ) -> AsyncIterator[ClientResponse]:
-    """Make a request; the answer's head has come when the block begins. Leaving the block ends it. Raises Cut."""
     try:
         async with asyncio.timeout(silence):
             reader, writer = await _connect(endpoint)
@@ -159,14 +177,8 @@ async def post_request(
         why = getattr(error, "strerror", None) or "no answer"
         raise IncompleteResponse(f"the model's endpoint at {endpoint.authority} cannot be reached: {why}") from None
     try:
-        about = {
-            "host": endpoint.authority,
-            "content-type": "application/json",
-            "content-length": str(len(body)),
-            "connection": "close",
-            **headers,
-        }
-        lines = [f"POST {endpoint.prefix}{path} HTTP/1.1", *(f"{name}: {value}" for name, value in about.items())]
+        about = {"host": endpoint.authority, "connection": "close", **headers}
+        lines = [f"{method} {endpoint.prefix}{path} HTTP/1.1", *(f"{name}: {value}" for name, value in about.items())]
         writer.write("\r\n".join([*lines, "", ""]).encode() + body)
         response = ClientResponse(reader, silence)
         await response.read_head()

@@ -1,24 +1,28 @@
-"""Errors that a model's endpoint, or the gateway before it, can answer: one of five classes. Pure."""
+"""Errors that a model's endpoint, or the gateway before it, can answer: one of a few classes. Pure."""
 
 import re
 from typing import Any
 
 import msgspec
 
+from gatepost.inside.overflow_errors import ContextOverflow, find_overflow
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 AUTH = frozenset({"authentication_error", "invalid_api_key", "invalid_authentication"})
 QUOTA = frozenset({"billing_error", "insufficient_quota", "budget_exceeded", "billing_hard_limit_reached"})
 AGAIN = frozenset({"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "rate_limit_exceeded"})
+BUSY = frozenset({"rate_limit_error", "overloaded_error", "rate_limit_exceeded"})
 # The gateway's own no, as it comes back from agents that put words of theirs around it: it is about no account.
 BUDGET = re.compile(r"(?:Today's|This month's) budget of .{1,400}?`gatepost budget set`")
 REFUSED_KEY = "refuses the gateway's key"
 _OURS = re.compile(r"gatepost: (.*(?:price|passed on|takes no query).*)")
 LONGEST = 500  # characters of what the endpoint says about it
+LONGEST_BODY = 2000  # bytes of an answer whose words are looked at
+_NO_OVERFLOW = frozenset({401, 403, 404, 529})  # whatever they say, nothing is too large
 
 
 class ProviderError(Exception):
-    """A turn cannot go on. `about_input`: what was asked is wrong."""
+    """A turn cannot go on. `about_input`: what was asked is wrong; `overflow`: it is more than the model can read."""
 
     def __init__(
         self,
@@ -27,9 +31,11 @@ class ProviderError(Exception):
         retry_after: float | None = None,
         *,
         about_input: bool = False,
+        overflow: ContextOverflow | None = None,
     ) -> None:
         super().__init__(message)
         self.message, self.kind, self.retry_after, self.about_input = message, kind, retry_after, about_input
+        self.overflow = overflow
 
 
 class _Error(msgspec.Struct):
@@ -53,9 +59,16 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
         return ProviderError(said or "the model's account has no quota left", TurnErrorClass.QUOTA, retry_after)
     if status == 401 or names & AUTH or REFUSED_KEY in said:
         return ProviderError(said or "the model's account was not accepted", TurnErrorClass.AUTH)
+    overflow = find_overflow(f"{names} {said} {body[:LONGEST_BODY].decode(errors='replace')}")
+    if overflow is not None and status not in _NO_OVERFLOW:
+        if overflow.answer:
+            return ProviderError(f"the model's endpoint refused the request: {said}", overflow=overflow)
+        why = f"the conversation is larger than the model's context ({said or f'status {status}'})"
+        return ProviderError(why, TurnErrorClass.OVERFLOW, overflow=overflow)
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
         why = said or f"status {status}"
-        return ProviderError(f"the model cannot answer just now ({why})", TurnErrorClass.RETRYABLE, retry_after)
+        kind = TurnErrorClass.OVERLOAD if status in (429, 503, 529) or names & BUSY else TurnErrorClass.RETRYABLE
+        return ProviderError(f"the model cannot answer just now ({why})", kind, retry_after)
     if found := _OURS.search(said):
         return ProviderError(f"the gateway does not pass this on: {found[1]}")
     return ProviderError(

@@ -70,10 +70,19 @@ class TurnErrorClass(StrEnum):
     particular."""
 
     RETRYABLE = "retryable"
+    OVERLOAD = "overload"  # the model has too much to do; retryable
+    NETWORK = "network"  # the endpoint cannot be reached, or breaks off; retryable
     AUTH = "auth"
     QUOTA = "quota"
     BUDGET = "budget"
+    REFUSAL = "refusal"  # the model declined to answer
+    OVERFLOW = "overflow"  # the request is larger than the model's context
     FATAL = "fatal"
+
+    @property
+    def is_passing(self) -> bool:
+        """Return True if the same try may do better later."""
+        return self in (TurnErrorClass.RETRYABLE, TurnErrorClass.OVERLOAD, TurnErrorClass.NETWORK)
 
 
 SUCCESS = "success"  # the status of a turn that ended well; every other is a failure

@@ -3,6 +3,7 @@ library alone; it keeps its conversations in HOME. CAN: what it can, of `load re
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -82,6 +83,17 @@ def bad(session, text):
     threading.Event().wait()
 
 
+def ask_model(session):
+    """Say what came, as agents do that take the end of a stream for the end of the answer; a refusal is tried on."""
+    host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
+    with socket.create_connection((host, int(port))) as link:
+        link.sendall(b"POST /openai/v1/chat/completions HTTP/1.1\r\nhost: egress\r\ncontent-length: 2\r\n\r\n{}")
+        head, _, body = b"".join(iter(lambda: link.recv(4096), b"")).partition(b"\r\n\r\n")
+    if b" 200 " not in head:
+        threading.Event().wait()
+    say(session, body.decode())
+
+
 def files(session, text):
     path = text.split("file ")[1].split()[0]
     read = ask("fs/read_text_file", {"sessionId": session, "path": path})
@@ -104,7 +116,12 @@ def prompt(number, session, blocks):
     if "log in" in text:
         write({"id": number, "error": {"code": -32000, "message": "Authentication required"}})
         return
-    if "tool" in text:
+    if "ask the model" in text:
+        ask_model(session)
+    elif "long answer" in text:
+        say(session, "the first half")
+        stop = "max_tokens"
+    elif "tool" in text:
         say(session, "first this")
         tool(session, text)
     elif "file " in text:

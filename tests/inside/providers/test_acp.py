@@ -13,6 +13,7 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside.acp.agent import read_env
+from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
@@ -451,8 +452,10 @@ async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
         ("gatepost: the model's endpoint refuses the gateway's key; the operator must look", "auth"),
         ("insufficient_quota", "quota"),
         ("the budget of this group is used up", "quota"),
-        ("529 overloaded_error", "retryable"),
-        ("connect ECONNREFUSED 127.0.0.1:1", "retryable"),
+        ("529 overloaded_error", "overload"),
+        ("connect ECONNREFUSED 127.0.0.1:1", "network"),
+        ("500 Internal Server Error", "retryable"),
+        ("prompt is too long: 213462 tokens > 200000 maximum", "overflow"),
         ("no such model", "fatal"),
     ],
 )
@@ -499,3 +502,52 @@ async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path) -> 
     (result,) = [event for event in events if isinstance(event, TurnResult)]
     drafts = [event.text for event in events if isinstance(event, DraftText)]
     assert drafts and drafts[0] == result.text[: len(result.text) // 2]
+
+
+@asynccontextmanager
+async def a_way_out(path: Path, answer: bytes) -> AsyncIterator[None]:
+    """An egress.sock that answers every call with these bytes, and ends it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    (path / "run").mkdir(exist_ok=True)
+    server = await asyncio.start_unix_server(serve, str(path / "run" / "egress.sock"))
+    try:
+        yield
+    finally:
+        server.close()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+
+
+async def test_an_answer_of_the_model_that_was_cut_is_not_delivered(tmp_path: Path) -> None:
+    async with a_way_out(tmp_path, CHUNKED + b"4\r\nhalf\r\n"), an_agent(tmp_path) as agent:
+        _, *said, failed = await read_all(agent.query(make_batch("ask the model"), ""))
+
+        assert isinstance(failed, TurnFailed) and failed.kind == "network"
+        assert not any(isinstance(event, Text) for event in said)
+
+
+async def test_an_answer_of_the_model_that_is_whole_is_delivered(tmp_path: Path) -> None:
+    async with a_way_out(tmp_path, CHUNKED + b"5\r\nwhole\r\n0\r\n\r\n"), an_agent(tmp_path) as agent:
+        _, ended = await answer(agent, make_batch("ask the model"))
+
+        assert isinstance(ended, TurnResult) and "whole" in ended.text
+
+
+async def test_a_key_that_is_not_accepted_is_told_at_once_however_long_the_agent_tries(tmp_path: Path) -> None:
+    body = b'{"error": {"message": "gatepost: the model\'s endpoint refuses the gateway\'s key", "type": "x"}}'
+    head = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: %d\r\n\r\n" % len(body)
+    async with a_way_out(tmp_path, head + body), an_agent(tmp_path) as agent:
+        _, failed = await answer(agent, make_batch("ask the model"))
+
+        assert isinstance(failed, TurnFailed) and failed.kind == "auth"
+
+
+async def test_an_answer_that_reached_its_limit_says_so(tmp_path: Path) -> None:
+    async with an_agent(tmp_path) as agent:
+        assert (await answer(agent, make_batch("a long answer")))[1] == TurnResult(f"the first half\n\n{CUT_ANSWER}")

@@ -191,14 +191,14 @@ def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:
     [
         ("unauthorized", "auth"),
         ("usageLimitExceeded", "quota"),
-        ("serverOverloaded", "retryable"),
+        ("serverOverloaded", "overload"),
         ("contextWindowExceeded", "fatal"),
         ("badRequest", "fatal"),
         ("other", "fatal"),
         (None, "fatal"),
         ({"httpConnectionFailed": {"httpStatusCode": None}}, "retryable"),
         ({"responseStreamDisconnected": {}}, "retryable"),
-        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, "retryable"),
+        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, "overload"),
         ({"httpConnectionFailed": {"httpStatusCode": 402}}, "quota"),
         ({"httpConnectionFailed": {"httpStatusCode": 401}}, "auth"),
     ],
@@ -583,7 +583,7 @@ async def test_an_interrupted_turn_says_so_and_the_next_one_goes_on(tmp_path: Pa
 
 @real
 @pytest.mark.usefixtures("on_path")
-@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (402, "quota"), (429, "retryable"), (400, "fatal")])
+@pytest.mark.parametrize(("status", "kind"), [(401, "auth"), (402, "quota"), (429, "overload"), (400, "fatal")])
 async def test_what_the_endpoint_refuses_has_its_class(
     tmp_path: Path, store: SqliteStore, status: int, kind: str
 ) -> None:

@@ -60,6 +60,13 @@ def part(kind: str, id: str = "prt_1", of: str = "msg_2", **more: Any) -> Openco
     )
 
 
+def test_every_prompt_names_its_model() -> None:
+    """A conversation goes on when the group has another one."""
+    prompt = render_prompt("msg_7a", "hello", "", "build", "vendor/small-1")
+
+    assert prompt["model"] == {"providerID": "gatepost", "modelID": "vendor/small-1"}
+
+
 def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
     reader = OpencodeEventReader(SES)
     reader.read(message("msg_2"))
@@ -145,7 +152,7 @@ def test_names_of_messages_stand_in_the_order_of_time() -> None:
 
 
 def test_what_is_said_again_has_the_same_names() -> None:
-    once, again = (render_prompt("msg_7a", "hello", "be kind", "build") for _ in range(2))
+    once, again = (render_prompt("msg_7a", "hello", "be kind", "build", "small-1") for _ in range(2))
 
     assert once == again
     assert once["parts"] == [{"id": "prt_7a", "type": "text", "text": "hello"}]
@@ -207,11 +214,11 @@ def api_error(status: int | None, body: str) -> dict[str, Any]:
     [
         (api_error(401, '{"error": {"message": "who are you"}}'), "auth"),
         (api_error(402, ""), "quota"),
-        (api_error(429, ""), "retryable"),
+        (api_error(429, ""), "overload"),
         (api_error(400, '{"error": {"message": "too odd"}}'), "fatal"),
         (api_error(None, ""), "retryable"),
         ({"name": "ProviderAuthError", "data": {"message": "no key"}}, "auth"),
-        ({"name": "ContextOverflowError", "data": {"message": "too long"}}, "fatal"),
+        ({"name": "ContextOverflowError", "data": {"message": "too long"}}, "overflow"),
         ({}, "fatal"),
     ],
 )

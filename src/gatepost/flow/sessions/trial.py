@@ -178,7 +178,9 @@ def classify_failure(error_class: str, text: str) -> tuple[str, str]:
         return error_class, text
     if any(each in text for each in _NETWORK):
         return "network", text
-    return ("busy" if error_class == TurnErrorClass.RETRYABLE else "agent"), text
+    if error_class == TurnErrorClass.NETWORK:
+        return "network", text
+    return ("busy" if error_class in (TurnErrorClass.RETRYABLE, TurnErrorClass.OVERLOAD) else "agent"), text
 
 
 def start_trial_session(db: Db, wish: TrialRequest, now: int) -> tuple[Session, int]:

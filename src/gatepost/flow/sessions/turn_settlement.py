@@ -33,7 +33,7 @@ from gatepost.store.sessions.sleeping_turns import ASLEEP
 from gatepost.store.sessions.turn_failures import OVERTIME, FailureCause, TurnFailure
 from gatepost.store.sessions.turns import Turn, TurnState
 
-FINAL = frozenset(TurnErrorClass) - {TurnErrorClass.RETRYABLE}  # trying again cannot help
+FINAL = frozenset(each for each in TurnErrorClass if not each.is_passing)  # trying again cannot help
 
 HALTED = "the operator has stopped everything"
 INTERRUPTED_AFTER = 10 * SECOND  # a turn that broke off sooner goes on without a word

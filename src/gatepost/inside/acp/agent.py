@@ -2,13 +2,15 @@
 
 The protocol has no system prompt, so the group's is the first thing that a conversation is told, and again when it has
 changed. Messages that the agent repeats when it loads a conversation are not sent again. The agent is a stranger's
-program: nothing it says or leaves out holds up the runner.
+program: nothing it says or leaves out holds up the runner. Nor is it relied on to tell how its calls of the model
+ended: those that go the session's way out are watched.
 """
 
 import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -18,13 +20,15 @@ from gatepost import __version__
 from gatepost.inside import programs, workspace_files
 from gatepost.inside.acp import protocol
 from gatepost.inside.acp.protocol import AcpEventBuilder
+from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
+from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.sent_prompts import AcpSentPromptLog, SentPrompt
 from gatepost.inside.prompts.system_prompt import render_rules, system_prompt
-from gatepost.inside.provider_errors import ProviderError
+from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
     DraftText,
@@ -34,12 +38,14 @@ from gatepost.inside.providers.contract import (
     ProviderContext,
     Text,
 )
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 FORGOTTEN = (
     "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"
     " folder are as you left them."
 )
 CHANGED = "What you were told about yourself has changed. From here on this holds:"
+HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
 GRACE = 3.0  # seconds in which a cancelled turn may end by itself
 
 T = TypeVar("T")
@@ -99,6 +105,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         self._prompting: asyncio.Task[None] | None = None
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
+        self._model_trouble: ProviderError | None = None  # how the agent's last call of the model failed, if it did
 
     def _get_command(self) -> str:
         """How the agent is started, where the group's option `command` does not say it."""
@@ -267,6 +274,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
         self._system = None if known else system
         self._titles.clear()
+        self._model_trouble = None
         self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
 
     async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
@@ -285,11 +293,24 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
                 yield DraftText(events.written())
         self._spent.update(protocol.usage_of(message))
         text = events.rest()
+        if self._model_trouble is not None and not self._stop.is_set() and message.stop_reason == "end_turn":
+            raise self._model_trouble  # what it takes for the end is none
         if trouble := self._find_trouble(message.stop_reason, text):
             if text:
                 yield Text(text)
-            raise ProviderError(trouble)
-        self._answer, self._running = text, False
+            refused = message.stop_reason == "refusal"
+            raise ProviderError(trouble, TurnErrorClass.REFUSAL if refused else TurnErrorClass.FATAL)
+        cut = text and message.stop_reason == "max_tokens"
+        self._answer, self._running = f"{text}\n\n{CUT_ANSWER}" if cut else text, False
+
+    def _receive_call_end(self, end: ModelCallEnd) -> None:
+        """Keep in mind how a call ended. If nobody but an operator can help, the agent need not try for minutes."""
+        if self._prompting is None or self._prompting.done():
+            return
+        self._model_trouble = read_call_end(end)
+        if self._model_trouble is not None and self._model_trouble.kind in HOPELESS:
+            with suppress(asyncio.QueueFull):
+                self._deliver(self._model_trouble)
 
     def _find_trouble(self, stop_reason: str, text: str) -> str:
         """Why a turn that has ended is not answered; '' if it is."""
@@ -382,6 +403,13 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             task.cancel()
             stop.cancel()
             await asyncio.gather(task, stop, return_exceptions=True)
+
+
+def read_call_end(end: ModelCallEnd) -> ProviderError | None:
+    """Why a call of the model was not answered; None if it was."""
+    if end.status != 200:
+        return parse_provider_error(end.status, end.body)
+    return None if end.whole else ProviderError("the model's answer broke off", TurnErrorClass.NETWORK)
 
 
 def model_to_choose(memory: Path, conversation: str, setter: protocol.SessionSetter, wanted: str) -> str:

@@ -16,6 +16,7 @@ from gatepost.inside.drafts import GrowingText
 from gatepost.inside.jsonrpc_process import Json, JsonRpcFailure
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.media import MIMES, MediaKind
+from gatepost.inside.overflow_errors import find_overflow
 from gatepost.inside.provider_errors import BUDGET, LONGEST, ProviderError
 from gatepost.inside.providers.contract import Event, StatusLine, Text, ToolResult, ToolUse
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -327,10 +328,9 @@ _AUTH = re.compile(
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"\b402\b|quota|budget|billing|credit balance|payment", re.IGNORECASE)
-_AGAIN = re.compile(
-    r"\b(?:408|409|425|429|5\d\d)\b|overload|rate.?limit|too many requests|time[ds]? ?out|connect|ECONN|unavailable",
-    re.IGNORECASE,
-)
+_BUSY = re.compile(r"\b(?:429|503|529)\b|overload|rate.?limit|too many requests", re.IGNORECASE)
+_AWAY = re.compile(r"time[ds]? ?out|connect|ECONN|broke off|terminated", re.IGNORECASE)
+_AGAIN = re.compile(r"\b(?:408|409|425|5\d\d)\b|unavailable", re.IGNORECASE)
 
 
 def make_provider_error(name: str, error: JsonRpcFailure) -> ProviderError:
@@ -340,10 +340,16 @@ def make_provider_error(name: str, error: JsonRpcFailure) -> ProviderError:
     text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
     if found := BUDGET.search(words):
         return ProviderError(found[0], TurnErrorClass.BUDGET)
+    if (overflow := find_overflow(words)) is not None:
+        return ProviderError(text, TurnErrorClass.OVERFLOW, overflow=overflow)
     if _QUOTA.search(words):
         return ProviderError(text, TurnErrorClass.QUOTA)
     if _AUTH.search(words):
         return ProviderError(text, TurnErrorClass.AUTH)
+    if _BUSY.search(words):
+        return ProviderError(text, TurnErrorClass.OVERLOAD)
+    if _AWAY.search(words):
+        return ProviderError(text, TurnErrorClass.NETWORK)
     return ProviderError(text, TurnErrorClass.RETRYABLE if _AGAIN.search(words) else TurnErrorClass.FATAL)
 
 

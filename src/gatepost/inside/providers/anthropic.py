@@ -8,22 +8,18 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.agent_loop import (
-    AgentLoop,
-    CompletionReply,
-    CompletionRequest,
-    ReplyStreamReader,
-    RequestedToolCall,
-)
+from gatepost.inside.agent_loop import AgentLoop
 from gatepost.inside.conversation import ConversationMessage, UserMessage
 from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind
+from gatepost.inside.model_api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 _CACHED = {"cache_control": {"type": "ephemeral"}}  # what comes again with the next request costs less
 MODEL = "claude-sonnet-4-5"  # for a group that names none
+CUT = frozenset({"max_tokens", "model_context_window_exceeded"})  # why an answer ended before its end
 
 
 class _Usage(msgspec.Struct):
@@ -83,6 +79,7 @@ class MessagesApi:
     variable = "ANTHROPIC_BASE_URL"
     egress = "/anthropic"
     path = "/v1/messages"
+    models = "/v1/models"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
     def render(self, asked: CompletionRequest) -> bytes:
@@ -112,7 +109,8 @@ class MessagesApi:
             if part.type == "tool_use"
         )
         text = "".join(part.text for part in whole.content if part.type == "text")
-        return CompletionReply(text.strip(), wanted, whole.usage.numbers(), whole.stop_reason == "refusal")
+        stop = whole.stop_reason
+        return CompletionReply(text.strip(), wanted, whole.usage.numbers(), stop == "refusal", stop in CUT)
 
     def stream(self) -> ReplyStreamReader:
         return MessagesStreamReader()
@@ -192,7 +190,8 @@ class MessagesStreamReader:
         if not self._ended:
             return None
         wanted = tuple(RequestedToolCall(name, "".join(parts)) for name, parts in self._tools.values())
-        return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "refusal")
+        text = "".join(self._texts).strip()
+        return CompletionReply(text, wanted, self._usage, self._stop == "refusal", self._stop in CUT)
 
 
 @provider(
@@ -201,6 +200,8 @@ class MessagesStreamReader:
     media={"image": "block", "pdf": "block"},
     vendor="anthropic",
     model=MODEL,
+    compacts=True,
+    trial={"patience": 10},
 )
 class Anthropic(AgentLoop):
     def __init__(self, place: ProviderContext) -> None:

@@ -8,22 +8,18 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.agent_loop import (
-    AgentLoop,
-    CompletionReply,
-    CompletionRequest,
-    ReplyStreamReader,
-    RequestedToolCall,
-)
+from gatepost.inside.agent_loop import AgentLoop
 from gatepost.inside.conversation import ConversationMessage, UserMessage
 from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind, get_audio_format
+from gatepost.inside.model_api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 END = b"[DONE]"
 MODEL = "gpt-5-mini"  # for a group that names none
+CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded"})  # why an answer ended before its end
 
 
 class _Details(msgspec.Struct):
@@ -85,6 +81,7 @@ class ChatCompletionsApi:
     variable = "OPENAI_BASE_URL"
     egress = "/openai/v1"
     path = "/chat/completions"
+    models = "/models"
     headers: Mapping[str, str] = {}
 
     def render(self, asked: CompletionRequest) -> bytes:
@@ -203,7 +200,8 @@ class ChatStreamReader:
         wanted = tuple(
             RequestedToolCall("".join(names), "".join(parts)) for _, (names, parts) in sorted(self._tools.items())
         )
-        return CompletionReply("".join(self._texts).strip(), wanted, self._usage, self._stop == "content_filter")
+        text = "".join(self._texts).strip()
+        return CompletionReply(text, wanted, self._usage, self._stop == "content_filter", self._stop in CUT)
 
 
 @provider(
@@ -212,6 +210,8 @@ class ChatStreamReader:
     media={"image": "block", "pdf": "block", "native": ("wav", "mp3")},
     vendor="openai",
     model=MODEL,
+    compacts=True,
+    trial={"patience": 10},
 )
 class OpenAi(AgentLoop):
     def __init__(self, place: ProviderContext) -> None:

@@ -46,6 +46,7 @@ from gatepost.store.sessions.turns import Turn
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
 MOST_EARLY = 100  # frames that wait for Welcome
+PASSING = frozenset(each for each in TurnErrorClass if each.is_passing)
 
 _log = log.get("sessions")
 
@@ -401,7 +402,7 @@ class RunnerProtocol:
             self._drained_at = -1
             reason, self.failure = frame.error or "the agent failed", frame
             cause = FailureCause(reason=reason, wait=wait, finished=frozenset(frame.finished))
-            if frame.error_class == TurnErrorClass.RETRYABLE and (lack := await self.parts.find_shortage()):
+            if frame.error_class in PASSING and (lack := await self.parts.find_shortage()):
                 cause = replace(Ending(reason).during(lack).to_failure(turn, final=False), finished=cause.finished)
             await turn_settlement.settle_broken_turn(self.parts, self.session, turn, cause, frame.error_class)
         self.end_turn()

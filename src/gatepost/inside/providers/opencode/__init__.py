@@ -190,7 +190,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
     # A turn.
 
     async def _send(self, client: OpencodeServer, sent: SentPrompt) -> None:
-        body = render_prompt(sent.id, sent.text, self._system, AGENTS[self._mode], self._shown(sent))
+        model, agent = self._place.model, AGENTS[self._mode]
+        body = render_prompt(sent.id, sent.text, self._system, agent, model, self._shown(sent))
         await client.ask("POST", f"/session/{self._conversation}/prompt_async", body)
 
     def _shown(self, sent: SentPrompt) -> list[OpencodeAttachment]:

@@ -133,14 +133,16 @@ class OpencodeAttachment(msgspec.Struct, frozen=True):
 
 
 def render_prompt(
-    id: str, text: str, system: str, agent: str, shown: Sequence[OpencodeAttachment] = ()
+    id: str, text: str, system: str, agent: str, model: str, shown: Sequence[OpencodeAttachment] = ()
 ) -> dict[str, object]:
-    """Return what is handed over. Said again under the same names, it is still said once."""
+    """Return what is handed over. Said again under the same names, it is still said once. Without a model, opencode
+    would ask the one that the conversation had last, which its configuration may not have any more."""
     names = part_ids(id, len(shown))
     parts = [each.part(name) for name, each in zip(names[1:], shown, strict=True)]
     return {
         "messageID": id,
         "agent": agent,
+        "model": {"providerID": OURS, "modelID": model},
         "system": system,
         "parts": [{"id": names[0], "type": "text", "text": text}, *parts],
     }
@@ -275,6 +277,8 @@ def read_error(error: Mapping[str, Any]) -> ProviderError:
     match error.get("name"):
         case "MessageAbortedError":
             return ProviderError("interrupted")
+        case "ContextOverflowError":
+            return ProviderError(reason, TurnErrorClass.OVERFLOW)
         case "ProviderAuthError":
             return ProviderError(reason, TurnErrorClass.AUTH)
         case "APIError" if isinstance(status := data.get("statusCode"), int):
