@@ -313,7 +313,7 @@ class Gateway:
         await self.store.write(secrets.bind_origins, key_origins(self.config))
         await self.worktrees.recover()
         if self.membership is None:
-            await continue_turns(self.sessions.parts)
+            await continue_turns(self.sessions.deps)
         await self.sessions.apply_switches()
         await self.supervisor.prepare()
         self.store.set_unit_timeout(

@@ -41,7 +41,7 @@ class Outage:
 def use(gateway: Gateway, kind: SandboxKind) -> None:
     registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
     registry.add("process", lambda _: kind, "test")
-    gateway.sessions.parts = replace(gateway.sessions.parts, sandboxes=registry)
+    gateway.sessions.deps = replace(gateway.sessions.deps, sandboxes=registry)
 
 
 async def test_stranger_20_an_outage_of_15_s_with_eleven_arrivals_fails_none(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ async def test_stranger_06_nothing_runs_while_it_is_measured_who_fills_the_disk(
         await channel.wait_for(1)
         (live,) = gateway.sessions.awake
         measured = threading.Event()
-        measuring = asyncio.create_task(gateway.sessions.parts.usage.run_measurement(measured.wait, 60))
+        measuring = asyncio.create_task(gateway.sessions.deps.usage.run_measurement(measured.wait, 60))
         space = os.statvfs(small_disk)
         floor = space.f_blocks * space.f_frsize // SHARE
         with (small_disk / "large").open("wb") as large:

@@ -402,16 +402,16 @@ def accept_post(
     return _give_to_group(case, link.folder)
 
 
-def _give_to_group(case: MessageContext, folder: str) -> IntakeResult:
-    db, inbound = case.db, case.arrival.inbound
+def _give_to_group(context: MessageContext, folder: str) -> IntakeResult:
+    db, inbound = context.db, context.arrival.inbound
     if sender_rights.find_rights(db, inbound.sender, folder) is None:
-        return case.end(InboxState.REFUSED, senders.SHUT_OUT.reason, RIGHTS, folder)
-    if find_spent_budget(db, case.rules, inbound.kind, inbound.sender, folder, case.now) is not None:
-        return case.end(InboxState.REFUSED, BUDGET, RIGHTS, folder)
-    route = Route(match="", target=folder, created_by=INSTANCE, created_at=case.now, folder=folder)
+        return context.end(InboxState.REFUSED, senders.SHUT_OUT.reason, RIGHTS, folder)
+    if find_spent_budget(db, context.rules, inbound.kind, inbound.sender, folder, context.now) is not None:
+        return context.end(InboxState.REFUSED, BUDGET, RIGHTS, folder)
+    route = Route(match="", target=folder, created_by=INSTANCE, created_at=context.now, folder=folder)
     choice = RouteChoice(route, folder, observe=False, topic=None, mode=SessionMode.PER_THREAD)
     room = rooms.get(db, INSTANCE, inbound.address)
-    return deliver(case, [TargetAccess(choice, RIGHTS)], room)
+    return deliver(context, [TargetAccess(choice, RIGHTS)], room)
 
 
 def _make_extra(link: Token, post: LinkPost) -> dict[str, Any]:

@@ -84,42 +84,42 @@ class JoinResult(Struct, frozen=True):
     waits_for: str = ""  # the group whose admins may let them in
 
 
-def make_applicant(case: MessageContext) -> Applicant:
-    inbound = case.arrival.inbound
+def make_applicant(context: MessageContext) -> Applicant:
+    inbound = context.arrival.inbound
     return Applicant(
         sender=inbound.sender,
         name=one_line(inbound.sender_name)[:LONGEST_NAME],
-        instance=case.arrival.instance,
+        instance=context.arrival.instance,
         address=inbound.address,
         direct=inbound.direct,
     )
 
 
-def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
+def greet(context: MessageContext, result: IntakeResult) -> IntakeResult:
     """Say to a stranger who is refused how to come in, once a day. Without an entrance it costs nothing."""
-    inbound, receipt = case.arrival.inbound, result.receipt
+    inbound, receipt = context.arrival.inbound, result.receipt
     refused = result.stranger and receipt.state == InboxState.REFUSED and receipt.reason in GREETED
     spoken = inbound.kind is MessageKind.CHAT and inbound.event == "message" and is_person(inbound.sender)
     if not refused or not spoken:
         return result
-    if not inbound.direct or case.arrival.stale or case.arrival.fault:
+    if not inbound.direct or context.arrival.stale or context.arrival.fault:
         return result
-    who = make_applicant(case)
-    entrance = find_entrance(case.rules.read(case.db, newcomers.list_entrances), who)
-    if entrance is None or newcomers.find(case.db, who.sender, entrance.folder) is not None:
+    who = make_applicant(context)
+    entrance = find_entrance(context.rules.read(context.db, newcomers.list_entrances), who)
+    if entrance is None or newcomers.find(context.db, who.sender, entrance.folder) is not None:
         return result
-    said = _render_greeting(case, who.sender)
-    case.add_notice(said, key=f"notice:greeting:{who.instance}:{who.sender}:{case.now // DAY}")
+    said = _render_greeting(context, who.sender)
+    context.add_notice(said, key=f"notice:greeting:{who.instance}:{who.sender}:{context.now // DAY}")
     return replace(result, notified=True)
 
 
-def _render_greeting(case: MessageContext, sender: str) -> str:
+def _render_greeting(context: MessageContext, sender: str) -> str:
     """Return how to come in. Somebody who belongs to an agent elsewhere is no stranger."""
-    roles = case.rules.read(case.db, sender_rights.read_access, sender).roles
+    roles = context.rules.read(context.db, sender_rights.read_access, sender).roles
     if not roles.roles and not roles.member_of:
         return GREETING
     folder = min(roles.member_of, default="")
-    group = groups.get(case.db, folder) if folder else None
+    group = groups.get(context.db, folder) if folder else None
     return KNOWN_ELSEWHERE.format(group.name or folder if group is not None else "the agent")
 
 
@@ -147,22 +147,22 @@ def ask(db: Db, entrances: Iterable[Entrance], who: Applicant, now: int) -> Join
     return JoinResult(True, "join_queued", QUEUED, waits_for=entrance.folder)
 
 
-def notify_approver(case: MessageContext, folder: str) -> tuple[tuple[str, str], ...]:
+def notify_approver(context: MessageContext, folder: str) -> tuple[tuple[str, str], ...]:
     """Say to the first who may let people in, and can be reached, that somebody waits: once a day. Rooms to ring."""
-    ranked = list_approvers(case.db, folder)
-    rooms = direct_rooms.list_for_people(case.db, tuple(ranked))
-    found = choose_next(ranked, (), rooms, case.arrival.instance)
+    ranked = list_approvers(context.db, folder)
+    rooms = direct_rooms.list_for_people(context.db, tuple(ranked))
+    found = choose_next(ranked, (), rooms, context.arrival.instance)
     if found is None:
         return ()
     room = found[1]
     notice = OutgoingMessage(
-        key=f"notice:newcomers:{folder}:{case.now // DAY}",
+        key=f"notice:newcomers:{folder}:{context.now // DAY}",
         origin=EffectOrigin.NOTICE,
         instance=room.instance,
         address=room.address,
         text=WAITS.format(folder),
     )
-    add_outgoing_message(case.db, case.channels, notice, case.now)
+    add_outgoing_message(context.db, context.channels, notice, context.now)
     return ((room.instance, room.address),)
 
 

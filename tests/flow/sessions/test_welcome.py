@@ -71,7 +71,7 @@ async def test_stranger_22_the_host_never_rings_before_its_welcome(tmp_path: Pat
     registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
     registry.add("process", lambda _: room, "test")
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
-        gateway.sessions.parts = replace(gateway.sessions.parts, sandboxes=registry)
+        gateway.sessions.deps = replace(gateway.sessions.deps, sandboxes=registry)
         await open_room(gateway, "fake", "fake:room/1")
         await channel.say("first")
         await room.started.wait()

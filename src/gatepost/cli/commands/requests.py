@@ -161,17 +161,17 @@ def _is_meant(each: AgentRequest, named: str) -> bool:
 @click.option(
     "--input", "given", metavar="JSON|@FILE", help="Allow it with these arguments in place of those it asks for."
 )
-def allow(run: CommandRun, told: AnswerResult, edit: bool, given: str | None) -> None:
+def allow(run: CommandRun, answer: AnswerResult, edit: bool, given: str | None) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only. An edited call is judged anew by all rules, and runs as edited."""
-    if told.awaited:
-        output.print_line(f"{told.id} waits for others: {told.awaited}")
+    if answer.awaited:
+        output.print_line(f"{answer.id} waits for others: {answer.awaited}")
         return
     changed = " with changes" if run.args["input"] else ""
-    output.print_line(f"{told.id} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
+    output.print_line(f"{answer.id} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
     if not run.args["answers"]:
-        output.print_line(f"gatepost permit show {told.id} says what became of it")
-    for line in list_next_steps(told.next_mode_id or None, told.follow_up or None):
+        output.print_line(f"gatepost permit show {answer.id} says what became of it")
+    for line in list_next_steps(answer.next_mode_id or None, answer.follow_up or None):
         output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
 
@@ -184,7 +184,7 @@ def _add_reason(home: Home, args: dict[str, Any], reason: str | None) -> dict[st
 @permit_command.command()
 @from_operation(AnswerRequestArgs, prepare=_add_reason, allow=False, answers=[], input={})
 @click.argument("reason", required=False)
-def deny(run: CommandRun, told: AnswerResult, reason: str | None) -> None:
+def deny(run: CommandRun, answer: AnswerResult, reason: str | None) -> None:
     """Deny it, and say why if you like; the agent goes on without. REQUEST is an id, the beginning of one, or the agent
     that asks."""
-    output.print_line(f"{told.id} is denied")
+    output.print_line(f"{answer.id} is denied")

@@ -161,7 +161,7 @@ def list_rooms(run: CommandRun, found: list[Room]) -> None:
 
 @room_command.command("policy")
 @from_operation(RoomPolicyArgs)
-def set_room_policy(run: CommandRun, told: RoomPolicyResult) -> None:
-    new = "; nobody was let in there yet" if told.new else ""
-    meaning = f"{told.policy}: {_POLICY_MEANING[told.policy]}"
-    output.print_line(f"room {told.address} (channel {told.instance}) is {meaning}{new}")
+def set_room_policy(run: CommandRun, answer: RoomPolicyResult) -> None:
+    new = "; nobody was let in there yet" if answer.new else ""
+    meaning = f"{answer.policy}: {_POLICY_MEANING[answer.policy]}"
+    output.print_line(f"room {answer.address} (channel {answer.instance}) is {meaning}{new}")

@@ -136,17 +136,17 @@ def status_command(home: str | None, as_json: bool) -> int:
 def read_status(home: Home) -> StatusReport:
     """Return what the lock, the daemon itself and the store say. The daemon's own word wins."""
     holder = home_lock.find_holder(home)
-    store, told = _read_store(home), None
+    store, status = _read_store(home), None
     trouble: str | UnsetType = UNSET
     if holder is not None:
         try:
-            told = ask_daemon_status(control_of(home))
+            status = ask_daemon_status(control_of(home))
         except GatepostError as error:
             trouble = str(error)
-    known = told or DaemonStatus(store_trouble=READ_ONLY if home.is_read_only() else "")
+    known = status or DaemonStatus(store_trouble=READ_ONLY if home.is_read_only() else "")
     return StatusReport(
         running=holder is not None,
-        answers=told is not None,
+        answers=status is not None,
         home=str(home.path),
         pid=holder.pid if holder else None,
         since=holder.started_at if holder else None,
@@ -155,7 +155,7 @@ def read_status(home: Home) -> StatusReport:
         gateway=known.gateway,
         draining=known.draining,
         refused_writes=known.refused_writes,
-        sandbox=_parse_sandbox(told) if told else _find_sandbox(home),
+        sandbox=_parse_sandbox(status) if status else _find_sandbox(home),
         awake=known.sessions_awake,
         waiting=known.sessions_waiting,
         pressed=known.pressed,
@@ -206,11 +206,11 @@ def _count(db: Db, running: bool, shared: bool) -> StoreNumbers:
     )
 
 
-def _parse_sandbox(told: DaemonStatus) -> SandboxStatus:
+def _parse_sandbox(status: DaemonStatus) -> SandboxStatus:
     """The daemon's own words: a note is trouble where there is none, else it says that there are no walls."""
-    if told.sandbox == "none":
-        return SandboxStatus(kind=None, isolated=False, trouble=told.sandbox_note)
-    return SandboxStatus(kind=told.sandbox, isolated=not told.sandbox_note, trouble=None)
+    if status.sandbox == "none":
+        return SandboxStatus(kind=None, isolated=False, trouble=status.sandbox_note)
+    return SandboxStatus(kind=status.sandbox, isolated=not status.sandbox_note, trouble=None)
 
 
 def _find_sandbox(home: Home) -> SandboxStatus:

@@ -41,9 +41,9 @@ _log = log.get("gateways")
 class GroupMover:
     def __init__(self, sessions: SessionSupervisor, gateway: str, events: EventBus) -> None:
         self._sessions, self._gateway, self._events = sessions, gateway, events
-        parts = sessions.parts
-        self._home, self._store, self._clock = parts.home, parts.store, parts.clock
-        self._limits = ArchiveLimits(parts.config[MOST_MB] * 1024**2, MOST_FILES)
+        deps = sessions.deps
+        self._home, self._store, self._clock = deps.home, deps.store, deps.clock
+        self._limits = ArchiveLimits(deps.config[MOST_MB] * 1024**2, MOST_FILES)
         self._loop = WakeLoop(_log.warning, "moves of groups wait", pause_s=LOOK_S)
         self._is_swept = False
         events.on_gateways(self._loop.wake)

@@ -109,23 +109,23 @@ class GatewayMembership:
         self._came_back: dict[str, frozenset[str]] = {}  # left to these gateways once, in vain or not
         self._loop = WakeLoop(_log.warning, "the gateways cannot be looked at", errors=(Unavailable, SetupError))
         self._contact_loop = WakeLoop(_log.warning, "the contact cannot be watched")
-        parts = sessions.parts
+        deps = sessions.deps
         self._relay = EventRelay(
-            parts.events, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
+            deps.events, sessions.is_awake, self._refresh, deps.claims.yield_s, lambda: lease.is_alone
         )
         self.takeovers = 0
         self.is_draining = False
         self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why
         self._ordered = self._has_news = False
-        sessions.parts.events.on_gateways(self._receive_news)
+        sessions.deps.events.on_gateways(self._receive_news)
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left, and what commands beside it did."""
-        parts, name = self._sessions.parts, self._lease.name
-        await self._store.write(_release_all, parts, name)
-        for earlier in await self._store.write(_absorb_earlier, parts, self._lease.identity.home):
+        deps, name = self._sessions.deps, self._lease.name
+        await self._store.write(_release_all, deps, name)
+        for earlier in await self._store.write(_absorb_earlier, deps, self._lease.identity.home):
             _log.warning("this home had another name, and takes its groups along", was=earlier, gateway=name)
-        await self._store.write(reservations.settle_leftovers, parts.clock.now())
+        await self._store.write(reservations.settle_leftovers, deps.clock.now())
 
     def start(self) -> None:
         """Before anything that takes long: a gateway that starts slowly is not taken for dead meanwhile."""
@@ -162,20 +162,20 @@ class GatewayMembership:
     async def release_duties(self) -> None:
         """Once nothing of them is under way: others have them from now on."""
         await self._store.write(self._release_duties)
-        self._sessions.parts.events.gateways()
+        self._sessions.deps.events.gateways()
 
     def _release_duties(self, db: Db) -> None:
-        gateways.release_duties(db, self._lease.name, self._sessions.parts.clock.now())
+        gateways.release_duties(db, self._lease.name, self._sessions.deps.clock.now())
         gateways.set_state(db, self._lease.name, self._lease.epoch, gateways.GatewayState.DRAINING)
 
     async def leave(self) -> None:
         """Everything that this gateway has is anybody's, at once. After its sandboxes have ended."""
         await self._store.write(self._leave)
-        self._sessions.parts.events.gateways()
+        self._sessions.deps.events.gateways()
 
     def _leave(self, db: Db) -> None:
         name = self._lease.name
-        _release_all(db, self._sessions.parts, name)
+        _release_all(db, self._sessions.deps, name)
         gateways.set_state(db, name, self._lease.epoch, gateways.GatewayState.GONE)
 
     async def _step(self) -> None:
@@ -207,8 +207,8 @@ class GatewayMembership:
 
     def _refresh(self) -> None:
         """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
-        self._sessions.parts.events.receive(Bell.TOOLS)
-        self._sessions.parts.events.receive(Bell.COMMANDS, self._lease.name)
+        self._sessions.deps.events.receive(Bell.TOOLS)
+        self._sessions.deps.events.receive(Bell.COMMANDS, self._lease.name)
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())
@@ -221,15 +221,15 @@ class GatewayMembership:
 
     async def _recover_from(self, name: str, epoch: int) -> None:
         await asyncio.to_thread(self._lease.end_connections, name)
-        parts = self._sessions.parts
-        done: Takeover | None = await self._store.write(_recover_from, parts, name, epoch, self._lease.end_life)
+        deps = self._sessions.deps
+        done: Takeover | None = await self._store.write(_recover_from, deps, name, epoch, self._lease.end_life)
         if done is None:
             return
         self.takeovers += 1
         _log.warning("took over from a gateway", gateway=name, epoch=epoch, sessions=len(done.sessions))
         for room in done.rooms:
-            parts.events.room(*room)
-        parts.events.gateways()
+            deps.events.room(*room)
+        deps.events.gateways()
         for session_id in await self._store.read(due_sessions.list_waiting_sessions):
             self._sessions.request_wake(session_id)
 
@@ -245,7 +245,7 @@ class GatewayMembership:
         wanted = frozenset((*LOOPS, *work.list_wanted()))
         if self._lease.is_alone and not self._leaving and wanted <= self._duties.list_held():
             return
-        now, own = self._sessions.parts.clock.now(), self._lease.name
+        now, own = self._sessions.deps.clock.now(), self._lease.name
         rows = {each.name: each for each in await self._store.read(gateways.list_duty_rows)}
         self._duties.set_elsewhere({name: DutyElsewhere(row.gateway, parse_health(row)) for name, row in rows.items()})
         await self._record_health(rows)
@@ -294,7 +294,7 @@ class GatewayMembership:
             paused = encode_duty({**pauses, own: pause}).decode() if pause is not None else row.paused if row else ""
             await self._store.write(gateways.release_duty, name, own, paused, now)
             del self._leaving[name]
-            self._sessions.parts.events.gateways()
+            self._sessions.deps.events.gateways()
 
     async def _record_health(self, rows: dict[str, DutyRow]) -> None:
         """As the other gateways are to see it; written when it has changed."""
@@ -324,32 +324,32 @@ class Takeover(Struct, frozen=True):
     reservations: int
 
 
-def _recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
+def _recover_from(db: Db, deps: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
     """None: it lives after all, or another was first."""
     if not end_life(db, name, epoch):
         return None
-    return _release_and_seal(db, parts, name, epoch)
+    return _release_and_seal(db, deps, name, epoch)
 
 
-def _absorb_earlier(db: Db, parts: SessionDeps, home: str) -> list[str]:
+def _absorb_earlier(db: Db, deps: SessionDeps, home: str) -> list[str]:
     """Take over what this gateway's home left under other names, and forget these."""
-    earlier = [each for each in gateways.list_earlier(db, home, parts.owner) if each.state is GatewayState.GONE]
+    earlier = [each for each in gateways.list_earlier(db, home, deps.owner) if each.state is GatewayState.GONE]
     for each in earlier:
-        _release_and_seal(db, parts, each.name, each.epoch)
+        _release_and_seal(db, deps, each.name, each.epoch)
         gateways.remove(db, each.name)
     return [each.name for each in earlier]
 
 
-def _release_and_seal(db: Db, parts: SessionDeps, name: str, epoch: int) -> Takeover:
-    done, seal = _release_all(db, parts, name), audit.make_seal(db, name)
+def _release_and_seal(db: Db, deps: SessionDeps, name: str, epoch: int) -> Takeover:
+    done, seal = _release_all(db, deps, name), audit.make_seal(db, name)
     details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions), "seal": seal}
-    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", audit.SEAL, "done", details))
+    audit.append(db, AuditRecord(deps.clock.now(), f"gateway:{deps.owner}", audit.SEAL, "done", details))
     return done
 
 
-def _release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
+def _release_all(db: Db, deps: SessionDeps, name: str) -> Takeover:
     """The same for an earlier life of a gateway, when it starts."""
-    now, rooms, count = parts.clock.now(), list[tuple[str, str]](), 0
+    now, rooms, count = deps.clock.now(), list[tuple[str, str]](), 0
     ledger.reset_due_times(db, now)
     sleeping_turns.defer_sleeping(db, now)
     for turn in turns.list_open_of(db, name):
@@ -357,7 +357,7 @@ def _release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
         if session is None or turn.state == TurnState.INTERRUPTED:
             continue
         count += 1
-        room = turn_settlement.record_broken_turn(db, parts, session, turn, make_restart_cause(db, parts, turn))
+        room = turn_settlement.record_broken_turn(db, deps, session, turn, make_restart_cause(db, deps, turn))
         rooms += [room] if room is not None else []
     booked = reservations.settle_leftovers(db, now, name)
     released = gateways.release_sessions(db, name)

@@ -33,8 +33,8 @@ class SessionDirectory:
         self.forget: Callable[[str], Awaitable[Answer]] | None = None  # a person, as far as the files here go
 
     @property
-    def parts(self) -> SessionDeps:
-        return self._here.parts
+    def deps(self) -> SessionDeps:
+        return self._here.deps
 
     def make_host(self) -> CommandHost:
         return CommandHost(self._execute, self._follow_switch)

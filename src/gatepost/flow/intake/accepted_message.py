@@ -171,106 +171,112 @@ class TargetAccess(Struct, frozen=True):
         return self.rights in COMMANDING and not self.chosen.elsewhere
 
 
-def find_session(case: MessageContext, chosen: RouteChoice) -> Session | None:
+def find_session(context: MessageContext, chosen: RouteChoice) -> Session | None:
     """Return the session that a message here would go to, None if there is none. Never made for a command."""
     if chosen.session:
-        return sessions.get(case.db, chosen.session)
-    key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *place_of(case, chosen))
-    return sessions.find_by_key(case.db, key)
+        return sessions.get(context.db, chosen.session)
+    key = sessions.key_of(chosen.mode, chosen.folder, context.arrival.instance, *place_of(context, chosen))
+    return sessions.find_by_key(context.db, key)
 
 
-def place_of(case: MessageContext, chosen: RouteChoice) -> tuple[str, str]:
-    return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic
+def place_of(context: MessageContext, chosen: RouteChoice) -> tuple[str, str]:
+    return context.arrival.inbound.address, context.thread if chosen.topic is None else chosen.topic
 
 
-def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | None) -> IntakeResult:
+def deliver(context: MessageContext, targets: Sequence[TargetAccess], room: Room | None) -> IntakeResult:
     """Write one inbox row per session; of two routes to the same one, that which wakes it counts."""
-    arrival, db = case.arrival, case.db
+    arrival, db = context.arrival, context.db
     if room is None:
-        _add_room(case)
+        _add_room(context)
     if arrival.inbound.direct and is_person(arrival.inbound.sender):
-        _record_direct_room(case)
+        _record_direct_room(context)
     if topic := next((each.chosen.topic for each in targets if each.chosen.topic), ""):
-        messages.set_topic(db, case.id, topic)
+        messages.set_topic(db, context.id, topic)
     queued: dict[str, bool] = {}  # by session: whether it is woken
     keys: set[str] = set()
     for target in sorted(targets, key=lambda each: each.chosen.observe):
         chosen = target.chosen
-        place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
+        place = (chosen.mode, chosen.folder, arrival.instance, *place_of(context, chosen))
         if (key := sessions.key_of(*place)) in keys:
             continue
         keys.add(key)
-        claimed = sessions.claim_seq_by_key(db, key, case.now)
+        claimed = sessions.claim_seq_by_key(db, key, context.now)
         if claimed is None:
-            sessions.find_or_add(db, *place, case.now)
-            claimed = sessions.claim_seq_by_key(db, key, case.now)
+            sessions.find_or_add(db, *place, context.now)
+            claimed = sessions.claim_seq_by_key(db, key, context.now)
             assert claimed is not None
         queued[claimed.session_id] = not chosen.observe
-        if claimed.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
-            _add_destination(case, chosen)
+        if claimed.created_at == context.now or chosen.mode == SessionMode.AGENT_SHARED:
+            _add_destination(context, chosen)
         window = chosen.route.window_messages, chosen.route.window_chars
         speaks_of_it = chosen.observe or window != (None, None)
         if speaks_of_it and window != claimed.window:
             sessions.set_window(db, claimed.session_id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
-        record(db, case.id, claimed.session_id, chosen.folder, target.rights, case.now, seq=claimed.seq)
-    for session, rights, source in _find_watchers(case, targets):
+        record(db, context.id, claimed.session_id, chosen.folder, target.rights, context.now, seq=claimed.seq)
+    for session, rights, source in _find_watchers(context, targets):
         if session.id not in queued:
             queued[session.id] = False
-            inbox.observe(db, case.id, session.id, session.folder, rights, case.now, watched=source)
+            inbox.observe(db, context.id, session.id, session.folder, rights, context.now, watched=source)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = InboxState.QUEUED if wake else InboxState.OBSERVED
-    halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
+    halted = context.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
-        notices.add_panic_notice(db, case.channels, halted, arrival.instance, address, case.thread, case.now)
-    receipt = Receipt(message_id=case.id, new=True, state=state)
+        notices.add_panic_notice(db, context.channels, halted, arrival.instance, address, context.thread, context.now)
+    receipt = Receipt(message_id=context.id, new=True, state=state)
     return IntakeResult(receipt=receipt, delivered=True, wake=wake, notified=halted is not None)
 
 
-def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
+def find_or_add_session(context: MessageContext, chosen: RouteChoice) -> Session:
     """Return the conversation that a message here would go to, made as such a message would make it."""
-    arrival, db = case.arrival, case.db
-    if case.rules.read(db, rooms.get, arrival.instance, arrival.inbound.address) is None:
-        _add_room(case)
-    place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
-    session = sessions.find_or_add(db, *place, case.now)
-    if session.created_at == case.now:
-        _add_destination(case, chosen)
+    arrival, db = context.arrival, context.db
+    if context.rules.read(db, rooms.get, arrival.instance, arrival.inbound.address) is None:
+        _add_room(context)
+    place = (chosen.mode, chosen.folder, arrival.instance, *place_of(context, chosen))
+    session = sessions.find_or_add(db, *place, context.now)
+    if session.created_at == context.now:
+        _add_destination(context, chosen)
     return session
 
 
-def _add_room(case: MessageContext) -> None:
-    arrival = case.arrival
-    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.channels.policy(arrival.instance)
-    rooms.add(case.db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
-    case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
+def _add_room(context: MessageContext) -> None:
+    arrival = context.arrival
+    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, context.channels.policy(arrival.instance)
+    rooms.add(context.db, arrival.instance, arrival.inbound.address, name, direct, policy, context.now)
+    context.rules.renew(context.db)  # nothing that is read behind this write may be kept if it is undone
 
 
-def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights, str]]:
+def _find_watchers(context: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights, str]]:
     """Return the conversations of groups that watch one of these: it is context for each that is going on. A group that
     was sealed since is watched no more. A message that a group only observes is shown to siblings alone, to whom the
     group opened itself."""
     found = []
     for target in targets:
         folder = target.chosen.folder
-        for observer in case.rules.read(case.db, groups.list_observers, folder):
-            source = case.rules.read(case.db, groups.get, folder)
+        for observer in context.rules.read(context.db, groups.list_observers, folder):
+            source = context.rules.read(context.db, groups.get, folder)
             if source is None or not may_watch(observer, folder, open=source.open):
                 continue
             if not target.chosen.observe or is_sibling(observer, folder):
-                open_ones = sessions.list_open(case.db, observer, MOST_WATCHING)
+                open_ones = sessions.list_open(context.db, observer, MOST_WATCHING)
                 found += [(each, target.rights, folder) for each in open_ones]
     return found
 
 
-def _add_destination(case: MessageContext, chosen: RouteChoice) -> None:
-    add_destination(case.db, chosen.folder, chosen.mode, make_seen_room(case.arrival), case.thread, case.now)
+def _add_destination(context: MessageContext, chosen: RouteChoice) -> None:
+    add_destination(
+        context.db, chosen.folder, chosen.mode, make_seen_room(context.arrival), context.thread, context.now
+    )
 
 
-def _record_direct_room(case: MessageContext) -> None:
+def _record_direct_room(context: MessageContext) -> None:
     """Record where the sender can be reached alone: the room of the channel in which they wrote last."""
-    sender, instance, address = case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address
-    if case.rules.read(case.db, direct_rooms.find_address, sender, instance) != address:
-        direct_rooms.add(case.db, sender, instance, address, case.now)
-        case.rules.renew(case.db)
+    sender, instance, address = (
+        context.arrival.inbound.sender,
+        context.arrival.instance,
+        context.arrival.inbound.address,
+    )
+    if context.rules.read(context.db, direct_rooms.find_address, sender, instance) != address:
+        direct_rooms.add(context.db, sender, instance, address, context.now)
+        context.rules.renew(context.db)

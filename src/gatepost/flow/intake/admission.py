@@ -206,9 +206,9 @@ def sessions_to_stop(db: Db, channels: ChannelInstances, arrival: Arrival) -> tu
     decision = decide_route(db, rules, arrival, relation, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = MessageContext(db, rules, channels, arrival, 0, relation.thread, arrival.at)
+    context = MessageContext(db, rules, channels, arrival, 0, relation.thread, arrival.at)
     names = identities.list_names(db, inbound.sender)
-    found = ((each.may_end_all, find_session(case, each.chosen)) for each in allowed)
+    found = ((each.may_end_all, find_session(context, each.chosen)) for each in allowed)
     return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))
 
 

@@ -18,25 +18,25 @@ def parse_known(text: str) -> SlashCommand | None:
     return slash_commands.parse_command(text)
 
 
-def run_command(case: MessageContext, command: SlashCommand, targets: Sequence[TargetAccess]) -> IntakeResult | None:
+def run_command(context: MessageContext, command: SlashCommand, targets: Sequence[TargetAccess]) -> IntakeResult | None:
     """Carry out what the gateway does by itself; None if the message goes to the agent."""
     first = targets[0]
     if command.act is CommandAction.DROP:
-        return case.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
+        return context.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
     allowed = tuple(target for target in targets if slash_commands.may_use(command, target.rights))
     if not allowed:
-        case.add_notice(slash_commands.render_refusal(COMMANDS[command.name]))
-        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, notified=True)
+        context.add_notice(slash_commands.render_refusal(COMMANDS[command.name]))
+        return context.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, notified=True)
     handler = HANDLERS.get(command.name)
     if handler is None:
         return None
-    return handler(CommandCall(case, command, allowed, allowed[0].rights))
+    return handler(CommandCall(context, command, allowed, allowed[0].rights))
 
 
-def answer_without_agent(case: MessageContext, command: SlashCommand | None, rights: Rights) -> IntakeResult | None:
+def answer_without_agent(context: MessageContext, command: SlashCommand | None, rights: Rights) -> IntakeResult | None:
     """Answer a command in a chat that no route leads from. Return None if it is no command, or not for such a chat."""
     spec = COMMANDS.get(command.name) if command is not None else None
     if command is None or spec is None or not spec.anywhere or not slash_commands.may_use(command, rights):
         return None
     handler = HANDLERS.get(command.name)
-    return handler(CommandCall(case, command, (), rights)) if handler is not None else None
+    return handler(CommandCall(context, command, (), rights)) if handler is not None else None

@@ -26,68 +26,72 @@ def is_asked_about(said: RoutedMessage) -> bool:
 
 
 def hold_unknown_room(
-    case: MessageContext, said: RoutedMessage, new: NewMessage, rights: Rights, asking: AskingRules
+    context: MessageContext, said: RoutedMessage, new: NewMessage, rights: Rights, asking: AskingRules
 ) -> IntakeResult | None:
     """Hold a message in a room that no route leads from, where rooms ask first; None if nobody is asked about it."""
-    arrival = case.arrival
+    arrival = context.arrival
     if not is_asked_about(said) or arrival.fault or arrival.stale:
         return None
     room = make_seen_room(arrival)
-    asked = unknown_rooms.hold(case.db, case.channels, asking, case.id, new, room, rights, case.now)
+    asked = unknown_rooms.hold(context.db, context.channels, asking, context.id, new, room, rights, context.now)
     if asked is None:
         return None
-    receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
+    receipt = Receipt(message_id=context.id, new=True, state=InboxState.HELD)
     added = (asked,) if asked.added else ()
-    case.rules.renew(case.db)
+    context.rules.renew(context.db)
     return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added)
 
 
 def hold_strangers(
-    case: MessageContext, new: NewMessage, rejected: Sequence[TargetAccess], asking: AskingRules
+    context: MessageContext, new: NewMessage, rejected: Sequence[TargetAccess], asking: AskingRules
 ) -> tuple[AskedRequest, ...]:
     """Hold a message for each group that would let its sender in once somebody agrees. A command does not wait."""
-    arrival = case.arrival
+    arrival = context.arrival
     if arrival.fault or arrival.stale or arrival.command is not None or arrival.inbound.kind is not MessageKind.CHAT:
         return ()
     room = make_seen_room(arrival)
     asked = [
-        unknown_senders.hold(case.db, case.channels, asking, case.id, new, target.folder, target.rights, case.now, room)
+        unknown_senders.hold(
+            context.db, context.channels, asking, context.id, new, target.folder, target.rights, context.now, room
+        )
         for target in rejected
         if asks_first(target)
     ]
     if any(each is not None and each.added for each in asked):
-        case.rules.renew(case.db)
+        context.rules.renew(context.db)
     return tuple(each for each in asked if each is not None)
 
 
 def release_earlier(
-    case: MessageContext, admitted: Sequence[TargetAccess], waiting: Collection[tuple[RequestKind, str, str]]
+    context: MessageContext, admitted: Sequence[TargetAccess], waiting: Collection[tuple[RequestKind, str, str]]
 ) -> tuple[str, ...]:
     """Have messages that somebody wrote before they were let in go before what they write now. An invitation, a
     pairing, a role or a route may come while people are still asked about them or their room. A request for which
     nothing is held any more is withdrawn. `waiting`: whom people are asked about. Return the sessions that have
     something to work on."""
-    if case.arrival.command is not None:
+    if context.arrival.command is not None:
         return ()
-    sender, nobodys = case.arrival.inbound.sender, unknown_rooms.NOBODYS
+    sender, nobodys = context.arrival.inbound.sender, unknown_rooms.NOBODYS
     concerned = [(RequestKind.SENDER, target.folder, sender) for target in admitted if not target.chosen.observe]
     if concerned:
-        concerned.append((RequestKind.ROOM, nobodys, unknown_rooms.make_name(make_seen_room(case.arrival))))
+        concerned.append((RequestKind.ROOM, nobodys, unknown_rooms.make_name(make_seen_room(context.arrival))))
     woken: list[str] = []
     for kind, folder, name in dict.fromkeys(concerned):
         if (kind, folder, name) in waiting:
-            woken += _release(case, kind, folder, name)
+            woken += _release(context, kind, folder, name)
     if woken:
-        case.rules.renew(case.db)  # rooms were written: nothing that is read behind this may be kept if it is undone
+        context.rules.renew(
+            context.db
+        )  # rooms were written: nothing that is read behind this may be kept if it is undone
     return tuple(dict.fromkeys(woken))
 
 
-def _release(case: MessageContext, kind: RequestKind, folder: str, name: str) -> tuple[str, ...]:
-    request = requests.find_last(case.db, kind, folder, name)
+def _release(context: MessageContext, kind: RequestKind, folder: str, name: str) -> tuple[str, ...]:
+    request = requests.find_last(context.db, kind, folder, name)
     if request is None:
         return ()
-    held = inbox.list_held_for_request(case.db, folder, request.id)
-    woken, left = release_admitted(case.db, case.channels, held, case.now)
+    held = inbox.list_held_for_request(context.db, folder, request.id)
+    woken, left = release_admitted(context.db, context.channels, held, context.now)
     if held and not left:
-        requests.withdraw(case.db, request.id, LET_IN, case.now)
+        requests.withdraw(context.db, request.id, LET_IN, context.now)
     return woken

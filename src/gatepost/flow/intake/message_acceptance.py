@@ -107,19 +107,19 @@ def _accept(
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = MessageContext(db, rules, channels, arrival, message_id, relation.thread, now, relation.parent)
+    context = MessageContext(db, rules, channels, arrival, message_id, relation.thread, now, relation.parent)
     if arrival.code is not None:
-        return redeem(case, arrival.code)
+        return redeem(context, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
-        return replace(case.end(InboxState.REFUSED, senders.UNTRUSTED.reason, "guest"), stranger=True)
-    answered = _read_answer(case, asking)
+        return replace(context.end(InboxState.REFUSED, senders.UNTRUSTED.reason, "guest"), stranger=True)
+    answered = _read_answer(context, asking)
     if answered is not None and not answered.passes:
-        return _end_answer(case, answered)
+        return _end_answer(context, answered)
     if answered is not None:
-        case.add_notice(answered.said)
-        return replace(_route(case, new, relation, asking), notified=True)
-    routed = _route(case, new, relation, asking)
-    return onboarding.greet(case, routed) if routed.stranger else routed
+        context.add_notice(answered.said)
+        return replace(_route(context, new, relation, asking), notified=True)
+    routed = _route(context, new, relation, asking)
+    return onboarding.greet(context, routed) if routed.stranger else routed
 
 
 def _name_sender(db: Db, rules: RuleCache, arrival: Arrival) -> Arrival:
@@ -149,54 +149,54 @@ def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
 
 
 def _route(
-    case: MessageContext, new: NewMessage, relation: MessageRelation, asking: AskingRules | None
+    context: MessageContext, new: NewMessage, relation: MessageRelation, asking: AskingRules | None
 ) -> IntakeResult:
     """Decide who gets a message and whether its sender may speak there, and do it."""
-    db, rules, channels, arrival = case.db, case.rules, case.channels, case.arrival
+    db, rules, channels, arrival = context.db, context.rules, context.channels, context.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else channels.policy(arrival.instance)
     said = make_routed(arrival, relation)
     may_choose = not (arrival.fault or arrival.stale)
-    decided = decide_message(db, rules, said, policy, case.now, may_choose=may_choose)
+    decided = decide_message(db, rules, said, policy, context.now, may_choose=may_choose)
     target = decided.target
     if decided.choosing and target.change is not None:
-        return _record_choice(case, target.change, decided.spoken.choice, decided.choosing)
+        return _record_choice(context, target.change, decided.spoken.choice, decided.choosing)
     decision = target.decision
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_access, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
-            held_room = hold_unknown_room(case, said, new, rights, asking)
+            held_room = hold_unknown_room(context, said, new, rights, asking)
             if held_room is not None:
                 return held_room
-        return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), relation.verb)
+        return _refuse_unrouted(context, decision, rights, senders.check_sender(policy, rights), relation.verb)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     waiting = rules.read(db, waiting_requests.list_names_of_people)
-    earlier = release_earlier(case, admitted, waiting) if waiting else ()
+    earlier = release_earlier(context, admitted, waiting) if waiting else ()
     if earlier:
         room = rules.read(db, rooms.get, arrival.instance, address)
     if target.rest is not None:
-        messages.set_content(db, case.id, {**msgspec.json.decode(new.content), "text": target.rest})
-    result = _admit_or_hold(case, new, admitted, rejected, room, asking)
+        messages.set_content(db, context.id, {**msgspec.json.decode(new.content), "text": target.rest})
+    result = _admit_or_hold(context, new, admitted, rejected, room, asking)
     if result.wake:
         engaging = EngagingMessage(said, decided.question, decided.spoken, target, arrival.engages_s)
-        if record_engagements(db, engaging, [each.chosen for each in admitted], case.now):
+        if record_engagements(db, engaging, [each.chosen for each in admitted], context.now):
             rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
     return replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
 
 
 def _record_choice(
-    case: MessageContext, change: ChoiceChange, choice: StickyChoice | None, admitted: Sequence[TargetAccess]
+    context: MessageContext, change: ChoiceChange, choice: StickyChoice | None, admitted: Sequence[TargetAccess]
 ) -> IntakeResult:
     """Keep and confirm what a sender chose for what follows in the room and thread. No agent gets the message."""
-    inbound, first = case.arrival.inbound, admitted[0]
-    old = choice or StickyChoice(case.arrival.instance, inbound.address, case.thread, inbound.sender)
+    inbound, first = context.arrival.inbound, admitted[0]
+    old = choice or StickyChoice(context.arrival.instance, inbound.address, context.thread, inbound.sender)
     folder = old.folder if change.folder is None else change.folder
     topic = old.topic if change.topic is None else change.topic
-    engagements.put_choice(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
-    case.rules.renew(case.db)
-    case.add_notice(_render_choice(change))
-    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, notified=True)
+    engagements.put_choice(context.db, replace(old, folder=folder, topic=topic, chosen_at=context.now))
+    context.rules.renew(context.db)
+    context.add_notice(_render_choice(change))
+    return context.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, notified=True)
 
 
 def _render_choice(change: ChoiceChange) -> str:
@@ -212,33 +212,33 @@ def _render_choice(change: ChoiceChange) -> str:
 
 
 def _admit_or_hold(
-    case: MessageContext,
+    context: MessageContext,
     new: NewMessage,
     admitted: list[TargetAccess],
     rejected: list[TargetAccess],
     room: Room | None,
     asking: AskingRules | None,
 ) -> IntakeResult:
-    held = hold_strangers(case, new, rejected, asking) if rejected and asking is not None else ()
+    held = hold_strangers(context, new, rejected, asking) if rejected and asking is not None else ()
     if held:
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
-    result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
+    result = _apply_admission(context, admitted, rejected, room) if admitted or not held else _make_held(context)
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
 
 
-def _make_held(case: MessageContext) -> IntakeResult:
+def _make_held(context: MessageContext) -> IntakeResult:
     """Return the outcome of a held message: its files are kept, and it counts among what strangers write."""
-    receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
+    receipt = Receipt(message_id=context.id, new=True, state=InboxState.HELD)
     return IntakeResult(receipt=receipt, delivered=True, stranger=True)
 
 
-def _read_answer(case: MessageContext, asking: AskingRules | None) -> GivenAnswer | None:
+def _read_answer(context: MessageContext, asking: AskingRules | None) -> GivenAnswer | None:
     """Return the answer that a person gives to a request, which goes to no agent. Without an open card in the room it
     costs nothing."""
-    arrival, inbound = case.arrival, case.arrival.inbound
+    arrival, inbound = context.arrival, context.arrival.inbound
     cards: tuple[RequestCard, ...] = ()
-    if case.rules.read(case.db, request_cards.has_open):
-        cards = case.rules.read(case.db, request_cards.list_open_in_room, arrival.instance, inbound.address)
+    if context.rules.read(context.db, request_cards.has_open):
+        cards = context.rules.read(context.db, request_cards.list_open_in_room, arrival.instance, inbound.address)
     decides = arrival.command is not None and arrival.command.act is CommandAction.DECIDE
     if not (cards or inbound.click or decides) or arrival.fault or arrival.stale or not _is_spoken(inbound):
         return None
@@ -248,36 +248,38 @@ def _read_answer(case: MessageContext, asking: AskingRules | None) -> GivenAnswe
         sender=inbound.sender,
         text=arrival.command.text if arrival.command is not None else inbound.text,
         click=inbound.click,
-        answers=case.parent.id if case.parent is not None else None,
+        answers=context.parent.id if context.parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
-        thread=case.thread,
+        thread=context.thread,
         with_files=bool(arrival.kept or arrival.awaited) or arrival.unfetched,
-        message_id=case.id,
+        message_id=context.id,
         said_at=inbound.at,
     )
     settles = asking.settles if asking is not None else SETTLES
-    return read_answer(case.db, case.channels, said, cards, case.now, settles)
+    return read_answer(context.db, context.channels, said, cards, context.now, settles)
 
 
-def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
-    case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
+def _end_answer(context: MessageContext, given: GivenAnswer) -> IntakeResult:
+    context.rules.renew(context.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
-        case.add_notice(f"{_render_clicker(case)}{given.said}")
-    ended = case.end(InboxState.ANSWERED, given.reason, "guest", notified=bool(given.said))
+        context.add_notice(f"{_render_clicker(context)}{given.said}")
+    ended = context.end(InboxState.ANSWERED, given.reason, "guest", notified=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
-    sender_roles = case.rules.read(case.db, sender_rights.read_access, case.arrival.inbound.sender).roles
+    sender_roles = context.rules.read(context.db, sender_rights.read_access, context.arrival.inbound.sender).roles
     known = sender_roles.roles or sender_roles.member_of
     nobody = not (decided or known)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
 
 
-def _render_clicker(case: MessageContext) -> str:
+def _render_clicker(context: MessageContext) -> str:
     """Return the name before what somebody is told who pressed a button among others: there is no message of theirs
     that the words could be a reply to."""
-    inbound = case.arrival.inbound
+    inbound = context.arrival.inbound
     if inbound.event != CLICK or inbound.direct:
         return ""
-    name = find_name(case.db, case.rules.read(case.db, identities.get_person, inbound.sender), inbound.sender_name)
+    name = find_name(
+        context.db, context.rules.read(context.db, identities.get_person, inbound.sender), inbound.sender_name
+    )
     return f"{escape_markdown(name)}: " if name != inbound.sender else ""
 
 
@@ -289,50 +291,50 @@ def _is_spoken(inbound: Inbound) -> bool:
 
 
 def _apply_admission(
-    case: MessageContext, admitted: list[TargetAccess], rejected: list[TargetAccess], room: Room | None
+    context: MessageContext, admitted: list[TargetAccess], rejected: list[TargetAccess], room: Room | None
 ) -> IntakeResult:
     for target in rejected:
-        inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
+        inbox.refuse(context.db, context.id, target.folder, target.rights, target.reason, context.now)
     if not admitted:
-        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=rejected[0].reason)
+        receipt = Receipt(message_id=context.id, new=True, state="refused", reason=rejected[0].reason)
         return IntakeResult(receipt=receipt, stranger=True)
-    first, arrival = admitted[0], case.arrival
+    first, arrival = admitted[0], context.arrival
     if arrival.fault:
-        case.add_notice(arrival.complaint)
-        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, notified=True)
+        context.add_notice(arrival.complaint)
+        return context.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, notified=True)
     if arrival.stale:
-        case.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
-        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, notified=True)
+        context.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{context.now // DAY}")
+        return context.end(InboxState.FAILED, "stale", first.rights, first.folder, notified=True)
     done: IntakeResult | None = None
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
-        done = run_command(case, arrival.command, spoken_to) if spoken_to else None
+        done = run_command(context, arrival.command, spoken_to) if spoken_to else None
         if done is not None and not done.passes:
             return done
     able = admitted
-    if case.rules.read(case.db, has_budgets):
-        able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
+    if context.rules.read(context.db, has_budgets):
+        able = [target for target in admitted if target.chosen.observe or _check_budget(context, target)]
     ending = done.end if done is not None else ()
     if not able:
-        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET)
+        receipt = Receipt(message_id=context.id, new=True, state="refused", reason=BUDGET)
         return IntakeResult(receipt=receipt, notified=True, end=ending)
-    delivered = deliver(case, able, room)
+    delivered = deliver(context, able, room)
     notified = len(able) < len(admitted) or done is not None
     return replace(delivered, notified=True, end=ending) if notified else delivered
 
 
-def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
+def _check_budget(context: MessageContext, target: TargetAccess) -> bool:
     """Return False for a group that could not ask a model anything: it is not woken, and the room is told once in the
     budget's period."""
-    inbound = case.arrival.inbound
-    spent = find_spent_budget(case.db, case.rules, inbound.kind, inbound.sender, target.folder, case.now)
+    inbound = context.arrival.inbound
+    spent = find_spent_budget(context.db, context.rules, inbound.kind, inbound.sender, target.folder, context.now)
     if spent is None:
         return True
-    claim_stop_notice(case.db, spent)
-    inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
+    claim_stop_notice(context.db, spent)
+    inbox.refuse(context.db, context.id, target.folder, target.rights, BUDGET, context.now)
     note = BudgetNotice(STOP, spent)
-    case.add_notice(
-        budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address)
+    context.add_notice(
+        budgets.render_notice(note), key=budgets.make_notice_key(note, context.arrival.instance, inbound.address)
     )
     return False
 
@@ -403,19 +405,19 @@ def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
 
 
 def _refuse_unrouted(
-    case: MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
+    context: MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
 ) -> IntakeResult:
     """End a message that nobody gets. People who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
         return replace(
-            case.end(InboxState.REFUSED, f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True
+            context.end(InboxState.REFUSED, f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True
         )
     if not verdict.allowed:
-        return replace(case.end(InboxState.REFUSED, verdict.reason, rights), stranger=True)
-    answered = answer_without_agent(case, case.arrival.command, rights)
+        return replace(context.end(InboxState.REFUSED, verdict.reason, rights), stranger=True)
+    answered = answer_without_agent(context, context.arrival.command, rights)
     if answered is not None:
         return answered
-    if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
-        case.add_notice(NO_ROUTE)
-        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, notified=True)
-    return replace(case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights), stranger=True)
+    if rights != "guest" and (context.arrival.inbound.direct or verb is Verb.MENTION):
+        context.add_notice(NO_ROUTE)
+        return context.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, notified=True)
+    return replace(context.end(InboxState.REFUSED, NO_ROUTE_REASON, rights), stranger=True)

@@ -47,30 +47,30 @@ def find_code(
     return ReceivedCode(CodeKind.INVITE, code) if code is not None else None
 
 
-def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
+def redeem(context: MessageContext, code: ReceivedCode) -> IntakeResult:
     """Do what a code is for. A sender without a valid one counts as a stranger, known or not."""
-    result = _redeem(case, code)
-    case.rules.renew(case.db)  # nothing that is read behind this write may be kept
+    result = _redeem(context, code)
+    context.rules.renew(context.db)  # nothing that is read behind this write may be kept
     if result.said:
-        case.add_notice(result.said, secret=result.secret if isinstance(result, PairingResult) else "")
+        context.add_notice(result.said, secret=result.secret if isinstance(result, PairingResult) else "")
     accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
-    ended = case.end(state, result.reason, "guest", notified=bool(result.said))
+    ended = context.end(state, result.reason, "guest", notified=bool(result.said))
     if isinstance(result, PairingResult):
         return replace(ended, paired=accepted, stranger=not accepted)
-    woken = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
+    woken = onboarding.notify_approver(context, result.waits_for) if result.waits_for else ()
     return replace(ended, joined=result.joined, woken=woken, stranger=not accepted)
 
 
-def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:
-    db, inbound, now = case.db, case.arrival.inbound, case.now
-    room = (case.arrival.instance, inbound.address)
+def _redeem(context: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:
+    db, inbound, now = context.db, context.arrival.inbound, context.now
+    room = (context.arrival.instance, inbound.address)
     if code.kind is CodeKind.INVITE:
-        return invitations.accept(db, code.text, onboarding.make_applicant(case), now)
+        return invitations.accept(db, code.text, onboarding.make_applicant(context), now)
     if code.kind is CodeKind.JOIN:
-        entrances = case.rules.read(db, newcomers.list_entrances)
-        return onboarding.ask(db, entrances, onboarding.make_applicant(case), now)
-    if code.kind is CodeKind.PAIRING_LINK and case.channels.is_local(case.arrival.instance):
+        entrances = context.rules.read(db, newcomers.list_entrances)
+        return onboarding.ask(db, entrances, onboarding.make_applicant(context), now)
+    if code.kind is CodeKind.PAIRING_LINK and context.channels.is_local(context.arrival.instance):
         return pairing.redeem_code(db, "", inbound.sender, now)  # what people see there is the ledger
     if code.kind is CodeKind.PAIRING_LINK:
         return pairing.answer_with_link(db, inbound.sender, code.text, room, now)

@@ -66,7 +66,7 @@ _log = log.get("sessions")
 class AwakeSession:
     def __init__(
         self,
-        parts: SessionDeps,
+        deps: SessionDeps,
         session: Session,
         group: Group,
         provider: str,
@@ -74,10 +74,10 @@ class AwakeSession:
         started: Callable[[], None] = lambda: None,
     ) -> None:
         """`rested`: called when a turn is over; `started`: when it has its first work."""
-        self.parts, self.session, self.group, self.provider = parts, session, group, provider
-        self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
+        self.deps, self.session, self.group, self.provider = deps, session, group, provider
+        self.limits = limits_of(deps.config, group)  # those of the groups above it are read before it starts
         self.rings = 0
-        self.runner = RunnerProtocol(parts, session, group, provider, self)
+        self.runner = RunnerProtocol(deps, session, group, provider, self)
         self.turn_ended, self._started = rested, started
         self._started_at = self.runner.heard_at
         self._tools: ToolSocket | None = None
@@ -85,7 +85,7 @@ class AwakeSession:
         self.sandbox: Sandbox | None = None
         self._unseen = asyncio.Event()
         self._opened = asyncio.Event()
-        self._mailbox = projection.Projection(parts.home, session)
+        self._mailbox = projection.Projection(deps.home, session)
         self._folders = (session.folder, *list_above(session.folder))
         self._recalled: set[int] = set()  # memories that its turns were told of since it woke
         self._projecting = asyncio.Lock()
@@ -110,7 +110,7 @@ class AwakeSession:
     @property
     def idle_for(self) -> int:
         """Microseconds in which it had nothing to do, by the time that its activity is told by."""
-        return self.parts.listening.now() - self.runner.active_at
+        return self.deps.listening.now() - self.runner.active_at
 
     def timing(self, now: int, wanted: bool) -> SessionTiming:
         turn, awaited = self.runner.turn, self.runner.requests.awaited
@@ -130,7 +130,7 @@ class AwakeSession:
     @property
     def patience(self) -> SessionTimeouts:
         """The gateway's, but for how long a turn may take: that is the group's."""
-        return replace(self.parts.patience, turn=to_microseconds(self.limits.turn_s))
+        return replace(self.deps.patience, turn=to_microseconds(self.limits.turn_s))
 
     def warn(self, now: int) -> None:
         """Tell it that its time is nearly over."""
@@ -175,14 +175,14 @@ class AwakeSession:
 
     def trees(self, folders: Sequence[str]) -> list[DiskTree]:
         """Return what its files are charged to. `folders`: of all groups."""
-        home, folder = self.parts.home, self.session.folder
+        home, folder = self.deps.home, self.session.folder
         worktree = [DiskTree(self._start.granted.mount.source)] if self._start and self._start.managed else []
         return [group_tree(home.group(folder), folder, folders), DiskTree(home.session(self.session.id)), *worktree]
 
     def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[DiskTree]:
         """Return the trees of `some` groups that it can write to, because they are below its own."""
         inner = [each for each in some if each.startswith(self.session.folder + "/")]
-        return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
+        return [group_tree(self.deps.home.group(each), each, folders) for each in inner]
 
     @property
     def _replays(self) -> bool:
@@ -191,9 +191,9 @@ class AwakeSession:
 
     async def _measure(self) -> None:
         """Measure what its trees take before it can write to them."""
-        folders = [each.folder for each in await self.parts.store.read(groups.list_all)]
+        folders = [each.folder for each in await self.deps.store.read(groups.list_all)]
         trees = [*self.trees(folders), *self.trees_below(folders, folders)]
-        self.baseline = await self.parts.usage.baseline(trees, self.most_counted)
+        self.baseline = await self.deps.usage.baseline(trees, self.most_counted)
 
     @property
     def most_counted(self) -> int:
@@ -212,15 +212,15 @@ class AwakeSession:
 
     async def run(self) -> None:
         """Run it from the first socket to the last row. Raises Unavailable if no sandbox could be started."""
-        parts, session = self.parts, self.session
+        deps, session = self.deps, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
         name, kind = await self._off_loop(
-            sandbox_plan.choose_sandbox, parts.config, self.group, self.provider, parts.sandboxes
+            sandbox_plan.choose_sandbox, deps.config, self.group, self.provider, deps.sandboxes
         )
-        parents = await parts.store.read(groups.list_ancestors, session.folder)
+        parents = await deps.store.read(groups.list_ancestors, session.folder)
         plan = await self._prepare(kind, parents)
         tools, egress = self._make_sockets(parents)
-        folder = parts.home.sockets_of(session.id)
+        folder = deps.home.sockets_of(session.id)
         try:
             await tools.open(folder / "router.sock", plan.uid)
             await egress.open(folder / "egress.sock", plan.uid)
@@ -232,47 +232,47 @@ class AwakeSession:
             self.runner.draft.stop()
             if self.sandbox is not None:
                 self.sandbox.kill()
-                parts.freezer.remove(self.sandbox)
+                deps.freezer.remove(self.sandbox)
             else:
                 self.gone.set()
             await tools.close()
             await egress.close()
             await self._off_loop(self._mailbox.close)
-            await self._off_loop(_remove_sockets, parts.home, session.id)
+            await self._off_loop(_remove_sockets, deps.home, session.id)
 
     async def _prepare(self, kind: SandboxKind, parents: list[Group]) -> SandboxPlan:
         """Make the folders and the mailbox that the sandbox sees. Return its plan."""
-        parts, session = self.parts, self.session
-        uid = await find_sandbox_uid(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
-        await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
-        self.limits = limits_of(parts.config, self.group, parents)
+        deps, session = self.deps, self.session
+        uid = await find_sandbox_uid(deps.store, deps.config, deps.clock, session.folder, isolated=kind.isolated)
+        await self._off_loop(sandbox_plan.prepare_folders, deps.home, deps.config, self.group, session.id, uid)
+        self.limits = limits_of(deps.config, self.group, parents)
         pairs, known = await self._open_rows()
-        if parts.passing is not None:
-            await _fetch_files(parts.passing, pairs)
+        if deps.passing is not None:
+            await _fetch_files(deps.passing, pairs)
         await self._keep_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
-        self._start = await self._off_loop(find_start_folder, parts.home, parts.config, session.cwd)
+        self._start = await self._off_loop(find_start_folder, deps.home, deps.config, session.cwd)
         if self._start is not None and self._start.managed:
-            await self._off_loop(sandbox_plan.give_worktree, parts.home, self._start.granted.mount.source, uid)
+            await self._off_loop(sandbox_plan.give_worktree, deps.home, self._start.granted.mount.source, uid)
         plan = sandbox_plan.make_sandbox_plan(
-            parts.home,
-            parts.config,
+            deps.home,
+            deps.config,
             self.group,
             session.id,
             provider=self.provider,
             parents=parents,
             start=self._start,
-            copy=parts.home.replay_copy(session.id) if self._replays else None,
+            copy=deps.home.replay_copy(session.id) if self._replays else None,
             uid=uid,
         )
         self.writes_elsewhere = any(
-            each.writable and not each.source.is_relative_to(parts.home.path) for each in plan.mounts
+            each.writable and not each.source.is_relative_to(deps.home.path) for each in plan.mounts
         )
         return plan
 
     def _make_sockets(self, parents: list[Group]) -> tuple[ToolSocket, EgressSocket]:
         """Make the ways to tools and out. Both know who calls by the sandbox that a process lives in."""
-        parts, session = self.parts, self.session
+        deps, session = self.deps, self.session
         caller = Caller(
             folder=session.folder,
             session_id=session.id,
@@ -281,19 +281,19 @@ class AwakeSession:
             before_call=self.runner.order.flush_results,
             keys=self.runner.keys,
             replays=self._replays,
-            offered=UnlockedTools(parts.store, session, self.tools_changed, NAMED_TOOLS if session.agent else ()),
+            offered=UnlockedTools(deps.store, session, self.tools_changed, NAMED_TOOLS if session.agent else ()),
         )
         tools = ToolSocket(
-            parts.dispatch, caller, self._owns, self.runner.submit_turn, lambda why: self.kill(Ending(why))
+            deps.dispatch, caller, self._owns, self.runner.submit_turn, lambda why: self.kill(Ending(why))
         )
         own = own_bases(group.options for group in (self.group, *parents))
-        return tools, EgressSocket(parts.egress, caller, self._owns, own)
+        return tools, EgressSocket(deps.egress, caller, self._owns, own)
 
     async def _start_and_serve(self, name: str, kind: SandboxKind, plan: SandboxPlan, listener: socket.socket) -> None:
         session = self.session
         await self._measure()
         self.sandbox = await kind.start(plan)
-        self.parts.freezer.add(self.sandbox)
+        self.deps.freezer.add(self.sandbox)
         # Served only now: who connects is held against the sandbox that was started.
         bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
         with closing(Acceptor(listener, lambda: RunnerSocket(self._admit), bucket=bucket)):
@@ -372,7 +372,7 @@ class AwakeSession:
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
-                if self.parts.passing is not None and not await self._has_fetched(self.parts.passing, pairs):
+                if self.deps.passing is not None and not await self._has_fetched(self.deps.passing, pairs):
                     return set()
                 if _list_with_files(pairs).keys() != self._with_files:  # one may be gone, since its group was sealed
                     await self._keep_files(pairs)
@@ -389,7 +389,7 @@ class AwakeSession:
     async def _open_rows(self) -> tuple[list[tuple[InboxEntry, Message]], list[Destination]]:
         """Return what the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a
         row beyond that is answered when the row is there."""
-        store, config, group = self.parts.store, self.parts.config, self.group
+        store, config, group = self.deps.store, self.deps.config, self.group
         limits = ProjectionLimits(
             observed=config[WINDOW] if group.window_messages is None else group.window_messages,
             chars=config[WINDOW_CHARS] if group.window_chars is None else group.window_chars,
@@ -413,8 +413,8 @@ class AwakeSession:
         known = {row_id: entries for row_id, entries in before.items() if row_id in ids}
         new = [pair for pair in pairs if pair[0].id not in known and pair[0].mode != InboxMode.OBSERVE]
         if new:
-            folder, now = self.session.folder, self.parts.clock.now()
-            known |= await self.parts.store.read(
+            folder, now = self.session.folder, self.deps.clock.now()
+            known |= await self.deps.store.read(
                 recall.list_for_messages, folder, new, frozenset(self._recalled), now, lane=self.session.id
             )
             self._recalled.update(each.id for entries in known.values() for each in entries)
@@ -432,13 +432,13 @@ class AwakeSession:
 
     async def _keep_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
         """Record the files of new rows, and read which ones the conversation keeps."""
-        store, session, found = self.parts.store, self.session, _list_with_files(pairs)
+        store, session, found = self.deps.store, self.session, _list_with_files(pairs)
         if new := [(row_id, message) for row_id, message in found.items() if row_id not in self._with_files]:
-            share = min(self.parts.config[projection.FILES_MB], self.limits.disk_mb // 4) * MIB
+            share = min(self.deps.config[projection.FILES_MB], self.limits.disk_mb // 4) * MIB
             await store.write(session_files.keep, session.id, new, share, durable=False, lane=session.id)
         listed = tuple(found.items())
         files = await store.read(session_files.load, session.id, listed)
-        if (passing := self.parts.passing) is not None:
+        if (passing := self.deps.passing) is not None:
             for each in (file for row in files.rows.values() for file in row):
                 with suppress(Unavailable):  # its gateway is away: it comes when the session wakes again
                     await passing.fetch([each.path])
@@ -447,16 +447,16 @@ class AwakeSession:
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         """Run on a thread of the pool. The host's work for a session waits for nothing that the session asks for."""
-        return await self.parts.files.run(f"host {self.session.id}", fn, *args)
+        return await self.deps.files.run(f"host {self.session.id}", fn, *args)
 
     # Its end.
 
     async def _ended(self, code: int) -> None:
         """Settle what a sandbox left that is gone. Asked to end or not, an open turn did not end by itself."""
-        turn = await turn_settlement.open_turn(self.parts, self.session)
+        turn = await turn_settlement.open_turn(self.deps, self.session)
         words = self.runner.last_words
         ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
-        ending = ending.during(await self.parts.find_shortage())
+        ending = ending.during(await self.deps.find_shortage())
         hopeless = words is not None and words.what == "setup" and ending.retry is not Retry.LATER
         _log.info("asleep", session=self.session.id, reason=ending.cause, code=code)
         if ending.retry is not Retry.NEVER:
@@ -464,18 +464,18 @@ class AwakeSession:
         self.runner.end_turn()
 
     async def _settle(self, turn: Turn | None, ending: Ending, *, final: bool) -> None:
-        parts, session = self.parts, self.session
+        deps, session = self.deps, self.session
         if turn is not None and turn.state in (TurnState.CLAIMED, TurnState.BEGUN):
             if self.runner.time_up_at is not None:
-                await turn_settlement.settle_timed_out_turn(parts, session, turn, handed_over=False)
+                await turn_settlement.settle_timed_out_turn(deps, session, turn, handed_over=False)
             elif ending.retry is Retry.DECIDED:
-                await turn_settlement.settle_sleeping_turn(parts, session, turn)
+                await turn_settlement.settle_sleeping_turn(deps, session, turn)
             else:
-                await turn_settlement.settle_broken_turn(parts, session, turn, ending.to_failure(turn, final=final))
+                await turn_settlement.settle_broken_turn(deps, session, turn, ending.to_failure(turn, final=final))
         elif not self.runner.claimed and ending.counts:
             hopeless = final or ending.final
             cause = FailureCause(reason=ending.cause, final=hopeless, passing=ending.retry is Retry.LATER)
-            await turn_settlement.settle_failed_wake(parts, session, cause)
+            await turn_settlement.settle_failed_wake(deps, session, cause)
 
 
 def _list_with_files(pairs: list[tuple[InboxEntry, Message]]) -> dict[int, Message]:

@@ -34,27 +34,27 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
     return ended
 
 
-async def continue_turns(parts: SessionDeps) -> None:
+async def continue_turns(deps: SessionDeps) -> None:
     """Continue the turns that the last daemon had open. Its end is not the messages' fault, so nothing is counted
     against them. A turn that waits for a person cannot have ended the gateway, so it may be continued as often as that
     happens. Any other is continued a few times, with growing pauses, lest it be what ends the gateway. From then on an
     end of the gateway counts as one of the sandbox does."""
-    await remove_leftover_trials(parts)
-    await parts.store.write(ledger.reset_due_times, parts.clock.now())
-    await parts.store.write(sleeping_turns.defer_sleeping, parts.clock.now())
-    for turn in await parts.store.read(turns.list_open):
-        session = await parts.store.read(sessions.get, turn.session_id)
+    await remove_leftover_trials(deps)
+    await deps.store.write(ledger.reset_due_times, deps.clock.now())
+    await deps.store.write(sleeping_turns.defer_sleeping, deps.clock.now())
+    for turn in await deps.store.read(turns.list_open):
+        session = await deps.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state == TurnState.INTERRUPTED:
-            await turn_settlement.report_continuation(parts, session, turn)
+            await turn_settlement.report_continuation(deps, session, turn)
         elif session is not None:
-            cause = await parts.store.read(make_restart_cause, parts, turn)
-            await turn_settlement.settle_broken_turn(parts, session, turn, cause)
+            cause = await deps.store.read(make_restart_cause, deps, turn)
+            await turn_settlement.settle_broken_turn(deps, session, turn, cause)
 
 
-def make_restart_cause(db: Db, parts: SessionDeps, turn: Turn) -> FailureCause:
+def make_restart_cause(db: Db, deps: SessionDeps, turn: Turn) -> FailureCause:
     waits = waiting_requests.is_turn_waiting(db, turn.id)
     keeps_continuation = waits or turn.spared < MOST_RESTARTS
-    wait = None if waits else _pause(turn, parts.policy)
+    wait = None if waits else _pause(turn, deps.policy)
     return FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=keeps_continuation)
 
 

@@ -39,25 +39,25 @@ LOOKED_AT = 10 * SECOND
 
 
 async def poll_waiting_work(
-    parts: SessionDeps, request_wake: Callable[[str], None], is_halted: Callable[[], bool]
+    deps: SessionDeps, request_wake: Callable[[str], None], is_halted: Callable[[], bool]
 ) -> None:
     """Until cancelled. `is_halted`: nothing may wake, so what is due is looked at later."""
 
     async def poll() -> float:
-        now = parts.clock.now()
+        now = deps.clock.now()
         if is_halted():
-            await parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
-        found, next_due = await parts.store.read(due_sessions.find_work, now, parts.claims.gateway)
-        due = await parts.claims.list_here(found)
+            await deps.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
+        found, next_due = await deps.store.read(due_sessions.find_work, now, deps.claims.gateway)
+        due = await deps.claims.list_here(found)
         for session_id, _, _ in due:
             request_wake(session_id)
         if due:
             seen = [each for each, _, _ in due]
-            await parts.store.write(_defer, seen, now + LOOKED_AT, durable=False)
-            next_due = await parts.store.read(due_sessions.get_next_due)
-        return _get_pause(now, next_due, parts.config[LOOK_S])
+            await deps.store.write(_defer, seen, now + LOOKED_AT, durable=False)
+            next_due = await deps.store.read(due_sessions.get_next_due)
+        return _get_pause(now, next_due, deps.config[LOOK_S])
 
-    await WakeLoop(_log.error, "waiting work cannot be looked at", pause_s=parts.config[LOOK_S]).run(poll)
+    await WakeLoop(_log.error, "waiting work cannot be looked at", pause_s=deps.config[LOOK_S]).run(poll)
 
 
 def _get_pause(now: int, due: int | None, longest: float) -> float:
@@ -83,9 +83,9 @@ _log = log.get("sessions")
 
 
 class SessionSupervisor:
-    def __init__(self, parts: SessionDeps) -> None:
-        self.parts = parts
-        self._slots = SessionSlots(parts.config[MOST_AWAKE])
+    def __init__(self, deps: SessionDeps) -> None:
+        self.deps = deps
+        self._slots = SessionSlots(deps.config[MOST_AWAKE])
         self._live: dict[str, AwakeSession] = {}
         self._folders: dict[str, str] = {}
         self._wanted: dict[str, None] = {}  # in the order in which they came
@@ -99,12 +99,12 @@ class SessionSupervisor:
         self._stopping = False
         self.halted = False  # the operator has stopped everything
         self._halting = False  # … which is not written down yet
-        self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
+        self.host_limits = HostLimits(deps, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
-        self.limits = WakeLimits(parts, self._slots, self.host_limits, lambda: self.awake)
-        parts.events.on_session(self.request_wake)
-        parts.events.on_tools(self._tools_changed)
-        parts.events.on_group(self._group_changed)
+        self.limits = WakeLimits(deps, self._slots, self.host_limits, lambda: self.awake)
+        deps.events.on_session(self.request_wake)
+        deps.events.on_tools(self._tools_changed)
+        deps.events.on_group(self._group_changed)
 
     @property
     def awake(self) -> list[AwakeSession]:
@@ -172,7 +172,7 @@ class SessionSupervisor:
                 self._tasks = tasks
                 tasks.create_task(self._watch())
                 tasks.create_task(self.host_limits.run())
-                tasks.create_task(poll_waiting_work(self.parts, self.request_wake, lambda: self.halted))
+                tasks.create_task(poll_waiting_work(self.deps, self.request_wake, lambda: self.halted))
                 while True:
                     await self._bell.wait()
                     self._bell.clear()
@@ -213,7 +213,7 @@ class SessionSupervisor:
 
     def set_frozen(self, frozen: bool) -> None:
         """While nobody here may act, nothing that runs in a sandbox goes on."""
-        if self.parts.freezer.set_frozen(frozen):
+        if self.deps.freezer.set_frozen(frozen):
             self._bell.set()
 
     async def stop(self, session_id: str, by: str) -> bool:
@@ -221,13 +221,13 @@ class SessionSupervisor:
         once nothing of it runs any more, or after a while in which the kernel would not let go of it."""
         live = self._live.get(session_id)
         self.kill(session_id, by)
-        stop = partial(self.parts.store.write, turn_settlement.stop_turn, self.parts, session_id, by, lane=session_id)
+        stop = partial(self.deps.store.write, turn_settlement.stop_turn, self.deps, session_id, by, lane=session_id)
         try:
             room = await self._owed.write_or_defer(session_id, stop, self._ring)
         except Unavailable:
             return live is not None  # it is written when the store is back
-        self.parts.events.requests()  # what the turn asked people is withdrawn
-        self.parts.events.errands()  # what it gave to others ends, too
+        self.deps.events.requests()  # what the turn asked people is withdrawn
+        self.deps.events.errands()  # what it gave to others ends, too
         if live is not None:
             await _until_gone([live])
         if room is None:  # nothing ran, or the order itself has ended it
@@ -242,7 +242,7 @@ class SessionSupervisor:
 
     def _ring(self, room: tuple[str, str] | None) -> None:
         if room is not None:
-            self.parts.events.room(*room)
+            self.deps.events.room(*room)
 
     def list_asking(self) -> list[str]:
         """The sessions whose runner waits for somebody's answer."""
@@ -262,7 +262,7 @@ class SessionSupervisor:
 
     async def end(self, session_id: str, reason: str) -> None:
         """Nothing of a session runs any more when this returns; what it was given waits."""
-        self.parts.events.errands()
+        self.deps.events.errands()
         if (live := self._live.get(session_id)) is not None:
             live.kill(Ending.by_gateway(reason))
             await _until_gone([live])
@@ -280,18 +280,18 @@ class SessionSupervisor:
 
     async def apply_switches(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. Return the number of ended ones."""
-        switch = await self.parts.store.read(switches.get, switches.PANIC)
+        switch = await self.deps.store.read(switches.get, switches.PANIC)
         was, self.halted = self.halted, switch is not None
         if switch is None:
             self._owed.drop(switches.PANIC)
-            for session_id in await self.parts.store.read(due_sessions.list_waiting_sessions) if was else ():
+            for session_id in await self.deps.store.read(due_sessions.list_waiting_sessions) if was else ():
                 self.request_wake(session_id)
             return 0
         ended = self._kill_all()
-        rooms = await self.parts.store.write(turn_settlement.cancel_all_turns, self.parts, switch)
+        rooms = await self.deps.store.write(turn_settlement.cancel_all_turns, self.deps, switch)
         await _until_gone(ended)
         for room in rooms:
-            self.parts.events.room(*room)
+            self.deps.events.room(*room)
         return len(ended)
 
     def follows(self, panic: Switch | None) -> bool:
@@ -331,7 +331,7 @@ class SessionSupervisor:
     # Waking.
 
     async def _admit(self) -> None:
-        if self._stopping or self.halted or self.parts.freezer.is_frozen:
+        if self._stopping or self.halted or self.deps.freezer.is_frozen:
             return
         wanted, self._wanted = self._wanted, {}
         for session_id in wanted:
@@ -341,12 +341,12 @@ class SessionSupervisor:
             in_background = self._slots.is_in_background(session_id)
             if session_id in self._slots and session_id not in self._live and not in_background:
                 continue  # it stands in line, or starts
-            session = await self.parts.store.read(sessions.get, session_id)
+            session = await self.deps.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
-            if await self.parts.claims.is_elsewhere(session):
+            if await self.deps.claims.is_elsewhere(session):
                 continue  # whoever runs it hears of it, too
-            if await self.parts.store.read(due_sessions.get_retry_time, session_id, self.parts.clock.now()) is not None:
+            if await self.deps.store.read(due_sessions.get_retry_time, session_id, self.deps.clock.now()) is not None:
                 continue  # the look finds it when its next try is due; arrivals lead to none before
             live = self._live.get(session_id)
             if live is not None:
@@ -355,7 +355,7 @@ class SessionSupervisor:
                 else:
                     live.ring()
                 continue
-            background = await self.parts.store.read(due_sessions.has_only_tasks, session_id)
+            background = await self.deps.store.read(due_sessions.has_only_tasks, session_id)
             self._slots.request_wake(session_id, session.folder, background=background)
         for live in self.awake:
             if live.runner.claimed:
@@ -377,12 +377,12 @@ class SessionSupervisor:
     async def _wake(self, session_id: str) -> None:
         claimed = False
         try:
-            session = await self.parts.store.read(sessions.get, session_id)
-            claimed = session is not None and await self.parts.claims.claim(session)
+            session = await self.deps.store.read(sessions.get, session_id)
+            claimed = session is not None and await self.deps.claims.claim(session)
             if claimed:
                 await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
-            await turn_settlement.record_failed_wake(self.parts, session_id, trouble)
+            await turn_settlement.record_failed_wake(self.deps, session_id, trouble)
         finally:
             self._live.pop(session_id, None)
             self.limits.record_end(session_id)
@@ -391,38 +391,38 @@ class SessionSupervisor:
         if not claimed:
             return
         with suppress(Unavailable):  # then the next look finds it
-            await self.parts.claims.release(session_id)
-            if await self.parts.store.read(due_sessions.has_work, session_id, self.parts.clock.now()):
+            await self.deps.claims.release(session_id)
+            if await self.deps.store.read(due_sessions.has_work, session_id, self.deps.clock.now()):
                 if self._stopping:
-                    self.parts.events.session(session_id)  # another gateway may wake it
+                    self.deps.events.session(session_id)  # another gateway may wake it
                 else:
                     self.request_wake(session_id)
 
     async def _run_session(self, session_id: str) -> None:
         self._outdated.discard(session_id)
-        session = await self.parts.store.read(sessions.get, session_id)
-        group = await self.parts.store.read(self._group_of, session) if session else None
+        session = await self.deps.store.read(sessions.get, session_id)
+        group = await self.deps.store.read(self._group_of, session) if session else None
         if session is None or group is None:
             return
-        orphan = await turn_settlement.open_turn(self.parts, session)
+        orphan = await turn_settlement.open_turn(self.deps, session)
         if orphan is not None and orphan.state in (TurnState.CLAIMED, TurnState.BEGUN):
             await turn_settlement.settle_broken_turn(
-                self.parts, session, orphan, FailureCause(reason="the agent's sandbox is gone")
+                self.deps, session, orphan, FailureCause(reason="the agent's sandbox is gone")
             )
         if self.halted or session_id in self._owed:
             return
         if why := self.host_limits.find_why_asleep(session.folder):
             raise Unavailable("the agent", why, retry_after=FILLED_S)
         live = self._live[session_id] = AwakeSession(
-            self.parts, session, group, group.provider, self._wake_next, self._wake_next
+            self.deps, session, group, group.provider, self._wake_next, self._wake_next
         )
         if session_id in self._outdated:
             live.end_after_turn(CHANGED)
         await live.run()
-        await _remove_ended_run(self.parts, session_id)
+        await _remove_ended_run(self.deps, session_id)
 
     def _group_of(self, db: Db, session: Session) -> Group | None:
-        return load_effective_group(db, self.parts.config, session.folder, session.provider)
+        return load_effective_group(db, self.deps.config, session.folder, session.provider)
 
     # Watching.
 
@@ -436,9 +436,9 @@ class SessionSupervisor:
             if self.limits.has_room() and self._slots.waiting:
                 self._bell.set()
             await self._notify_unplaced()
-            if self.parts.freezer.is_frozen:
+            if self.deps.freezer.is_frozen:
                 continue  # nobody in there could say anything: that time is counted against nobody
-            now = self.parts.listening.tick()
+            now = self.deps.listening.tick()
             for session_id, live in list(self._live.items()):
                 if live.ending:
                     continue
@@ -465,12 +465,12 @@ class SessionSupervisor:
             self._unplaced[session_id] = math.inf
             with suppress(Unavailable):
                 tell = turn_settlement.add_place_notice
-                self._ring(await self.parts.store.write(tell, self.parts, session_id, lane=session_id))
+                self._ring(await self.deps.store.write(tell, self.deps, session_id, lane=session_id))
 
     def _group_changed(self, folder: str) -> None:
         """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""
         for live in self.awake:
-            if is_affected_by(self.parts.config, live.session.folder, folder):
+            if is_affected_by(self.deps.config, live.session.folder, folder):
                 live.end_after_turn("its group was changed")
 
     def _tools_changed(self, folder: str | None) -> None:
@@ -486,15 +486,15 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
                 await live.gone.wait()
 
 
-async def _remove_ended_run(parts: SessionDeps, session_id: str) -> None:
+async def _remove_ended_run(deps: SessionDeps, session_id: str) -> None:
     """Remove the files of a single run that is over: nobody goes on with it, and a task has as many as it has times.
     Nothing of it runs any more. A file that cannot be removed now is left to retention."""
-    session = await parts.store.read(sessions.get, session_id)
+    session = await deps.store.read(sessions.get, session_id)
     if session is None or session.mode is not SessionMode.ISOLATED or session.closed_at is None:
         return
 
     def remove() -> None:
-        with open_untrusted(parts.home.sessions) as root:
+        with open_untrusted(deps.home.sessions) as root:
             root.remove_tree(session_id)
 
     with suppress(GatepostError, OSError):

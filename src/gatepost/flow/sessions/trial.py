@@ -86,42 +86,42 @@ class _TrialKeys:
 
 async def run_trial(host: SessionSupervisor, wish: TrialRequest) -> TrialOutcome:
     """Run the turn. Raises NotFound and Invalid for what cannot be tried at all."""
-    group = await host.parts.store.read(groups.get, wish.folder)
+    group = await host.deps.store.read(groups.get, wish.folder)
     if group is None:
         raise NotFound("group", wish.folder, "`gatepost group list` shows them")
-    if await host.parts.store.read(switches.get, switches.PANIC) is not None:
+    if await host.deps.store.read(switches.get, switches.PANIC) is not None:
         return TrialOutcome(trouble="stopped", reason="everything is stopped here (`gatepost panic`)")
-    config = host.parts.config.with_values(wish.settings, "connect") if wish.settings else host.parts.config
+    config = host.deps.config.with_values(wish.settings, "connect") if wish.settings else host.deps.config
     group = replace(group, provider=wish.provider, model=wish.model, options={**group.options, **wish.options})
     try:
         sandbox, _ = await asyncio.to_thread(
-            sandbox_plan.choose_sandbox, config, group, wish.provider, host.parts.sandboxes
+            sandbox_plan.choose_sandbox, config, group, wish.provider, host.deps.sandboxes
         )
     except GatepostError as error:
         return TrialOutcome(trouble="sandbox", reason=str(error))
-    listed = PriceList(host.parts.home, config)
+    listed = PriceList(host.deps.home, config)
 
     def prices(model: str) -> Price | None:
         return wish.price if wish.price is not None and model == wish.model else listed(model)
 
     if wish.model and prices(wish.model) is None and wish.provider != sandbox_plan.DEMO:
         return TrialOutcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
-    parts = replace(host.parts, config=config)
-    purse = StoreBudget(parts.store, parts.clock, parts.channels, parts.events)
+    deps = replace(host.deps, config=config)
+    purse = StoreBudget(deps.store, deps.clock, deps.channels, deps.events)
     keys = _TrialKeys(
-        wish.secrets, SpenderSecrets(parts.store, SecretReader(parts.store, Keyring(parts.home), parts.clock))
+        wish.secrets, SpenderSecrets(deps.store, SecretReader(deps.store, Keyring(deps.home), deps.clock))
     )
     models = ModelProxy(config, purse, keys, prices, listed.tool)
-    parts = replace(parts, egress=replace(parts.egress, models=models))
-    return replace(await _run(host, parts, group, wish, models), sandbox=sandbox)
+    deps = replace(deps, egress=replace(deps.egress, models=models))
+    return replace(await _run(host, deps, group, wish, models), sandbox=sandbox)
 
 
 async def _run(
-    host: SessionSupervisor, parts: SessionDeps, group: Group, wish: TrialRequest, models: ModelProxy
+    host: SessionSupervisor, deps: SessionDeps, group: Group, wish: TrialRequest, models: ModelProxy
 ) -> TrialOutcome:
-    session, message_id = await parts.store.write(start_trial_session, wish, parts.clock.now())
+    session, message_id = await deps.store.write(start_trial_session, wish, deps.clock.now())
     over, began = asyncio.Event(), time.monotonic()
-    live = AwakeSession(parts, session, group, wish.provider, over.set)
+    live = AwakeSession(deps, session, group, wish.provider, over.set)
     trouble, reason = "", ""
     with host.adopt(live):
         running = asyncio.create_task(live.run())
@@ -137,8 +137,8 @@ async def _run(
             live.kill(Ending.by_person(OVER))
             await asyncio.wait({running})
             await models.close()
-            answer, micro, used = await parts.store.write(_end_trial_session, session.id, message_id, parts.clock.now())
-            await asyncio.to_thread(_clear, parts.home, session.id)
+            answer, micro, used = await deps.store.write(_end_trial_session, session.id, message_id, deps.clock.now())
+            await asyncio.to_thread(_clear, deps.home, session.id)
     with suppress(GatepostError):
         running.result()  # told above
     seen = Caller(folder=group.folder, session_id=session.id, provider=wish.provider)
@@ -148,7 +148,7 @@ async def _run(
         trouble=trouble,
         reason=reason,
         answer=answer,
-        tools=len(await parts.dispatch.visible_to(seen)),
+        tools=len(await deps.dispatch.visible_to(seen)),
         micro=micro,
         models=used,
         seconds=time.monotonic() - began,
@@ -241,10 +241,10 @@ def end_leftover_trials(db: Db, now: int) -> list[str]:
     return ended
 
 
-async def remove_leftover_trials(parts: SessionDeps) -> None:
+async def remove_leftover_trials(deps: SessionDeps) -> None:
     """Before anything is woken."""
-    for session_id in await parts.store.write(end_leftover_trials, parts.clock.now()):
-        await asyncio.to_thread(_clear, parts.home, session_id)
+    for session_id in await deps.store.write(end_leftover_trials, deps.clock.now()):
+        await asyncio.to_thread(_clear, deps.home, session_id)
 
 
 def _clear(home: Home, session_id: str) -> None:

@@ -180,14 +180,14 @@ class SessionSlots:
 class WakeLimits:
     def __init__(
         self,
-        parts: SessionDeps,
+        deps: SessionDeps,
         slots: SessionSlots,
         host_limits: HostLimits,
         list_awake: Callable[[], Sequence[AwakeSession]],
     ) -> None:
         self._slots, self._host_limits, self._list_awake = slots, host_limits, list_awake
-        self._least_free = parts.config[memory_pressure.LEAST_FREE_MB]
-        self.read_memory = parts.memory
+        self._least_free = deps.config[memory_pressure.LEAST_FREE_MB]
+        self.read_memory = deps.memory
         self._starting: dict[str, float] = {}  # since when
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
 

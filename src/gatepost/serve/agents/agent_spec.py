@@ -60,17 +60,17 @@ def check_path(cwd: str) -> str:
     return str(path)
 
 
-def check_new_agent(db: Db, parts: SessionDeps, wish: NewAgent, own: bool, now: int) -> tuple[NewAgent, Group]:
+def check_new_agent(db: Db, deps: SessionDeps, wish: NewAgent, own: bool, now: int) -> tuple[NewAgent, Group]:
     """Everything about it that can be wrong, and the group as it will be run. `own`: nobody named its group, so that is
     made if it is not there."""
     if own:
         groups.add(db, wish.folder, wish.folder, "", now)
-    group = load_effective_group(db, parts.config, wish.folder, check_provider(parts.home, wish.provider))
+    group = load_effective_group(db, deps.config, wish.folder, check_provider(deps.home, wish.provider))
     if group is None:
         raise NotFound("group", wish.folder, "`gatepost group list` shows them")
     if wish.parent and sessions.get(db, wish.parent) is None:
         raise NotFound("agent", wish.parent, "the parent must be there")
-    mode = check_mode(parts.home, group.provider, wish.permission_mode)
+    mode = check_mode(deps.home, group.provider, wish.permission_mode)
     return replace(wish, provider=group.provider, permission_mode=mode), group
 
 
@@ -81,12 +81,12 @@ def parse_new_worktree(wanted: AgentSpec, folder: str) -> NewWorktree:
     return NewWorktree(source=check_path(wanted.cwd), folder=folder, name=wanted.worktree, base=wanted.base)
 
 
-def check_start(parts: SessionDeps, cwd: str, uid: int | None) -> tuple[str, list[str]]:
+def check_start(deps: SessionDeps, cwd: str, uid: int | None) -> tuple[str, list[str]]:
     """Return where it starts, and what is to be known about that. It is judged again whenever it wakes."""
     if not cwd:
         return "", []
     path = check_path(cwd)
-    start = find_start_folder(parts.home, parts.config, path)
+    start = find_start_folder(deps.home, deps.config, path)
     if start is None or start.managed or may_write(start.granted.mount.source, uid):
         return path, []
     return path, [UNWRITABLE.format(path, "" if uid is None else f" (uid {uid})")]

@@ -35,59 +35,59 @@ NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are mode
 _ANY = (Mode("default", "Default", "As the provider is set up."),)
 
 
-async def list_providers(parts: SessionDeps) -> list[ProviderInfo]:
+async def list_providers(deps: SessionDeps) -> list[ProviderInfo]:
     """Each with the first thing that it lacks."""
-    walls = await asyncio.to_thread(_find_sandbox_trouble, parts)
-    return [await _provider(parts, name, walls) for name in list_provider_names(parts.home)]
+    walls = await asyncio.to_thread(_find_sandbox_trouble, deps)
+    return [await _provider(deps, name, walls) for name in list_provider_names(deps.home)]
 
 
-def _find_sandbox_trouble(parts: SessionDeps) -> str:
+def _find_sandbox_trouble(deps: SessionDeps) -> str:
     """Why no sandbox works; '' if one does. May start one to see."""
     try:
-        name, trouble = describe_sandbox(parts.config, parts.sandboxes)
+        name, trouble = describe_sandbox(deps.config, deps.sandboxes)
     except GatepostError as error:
         return str(error)
     return f"no sandbox works: {trouble}" if name == "none" else ""
 
 
-async def _provider(parts: SessionDeps, name: str, walls: str) -> ProviderInfo:
-    known = find_spec(parts.home, name)
-    lacks = await asyncio.to_thread(_find_missing_program, parts, known)
+async def _provider(deps: SessionDeps, name: str, walls: str) -> ProviderInfo:
+    known = find_spec(deps.home, name)
+    lacks = await asyncio.to_thread(_find_missing_program, deps, known)
     if not lacks and known.vendor:
-        lacks = await parts.store.read(_find_missing_connection, parts, known)
+        lacks = await deps.store.read(_find_missing_connection, deps, known)
     lacks = lacks or ("" if name == DEMO else walls)
     return ProviderInfo(
         id=name,
         what=known.title,
-        modes=list(modes_of(parts.home, name)),
+        modes=list(modes_of(deps.home, name)),
         ready=not lacks,
         reason=lacks or None,
         default_model=known.model or None,
     )
 
 
-async def find_missing_requirement(parts: SessionDeps, group: Group) -> str:
+async def find_missing_requirement(deps: SessionDeps, group: Group) -> str:
     """Return the reason why an agent of this group cannot work at all, or '' unless that is certain.
 
     For a program of any vendor no key is demanded: its own files name the vendor.
     """
-    known = find_spec(parts.home, group.provider)
-    lacks = await asyncio.to_thread(_find_missing_program, parts, known)
+    known = find_spec(deps.home, group.provider)
+    lacks = await asyncio.to_thread(_find_missing_program, deps, known)
     if lacks or not known.vendor:
         return lacks
     if not has_command(known, group):
         return NO_COMMAND.format(known.name)
-    ready = known.any_vendor or await parts.store.read(_has_endpoint, parts, known, group.folder, group.options)
+    ready = known.any_vendor or await deps.store.read(_has_endpoint, deps, known, group.folder, group.options)
     return "" if ready else NO_KEY.format(known.name)
 
 
-def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
+def _find_missing_program(deps: SessionDeps, known: ProviderSpec) -> str:
     """A library or a program that is not on this machine."""
-    home, name = parts.home, known.name
+    home, name = deps.home, known.name
     if not has_library(known):
         return f"its library {known.library} is not installed; `gatepost connect {name}` installs it"
     try:
-        read = (settings.load_declared(home.path, PROGRAMS), parts.config)  # as it stands, and as the gateway started
+        read = (settings.load_declared(home.path, PROGRAMS), deps.config)  # as it stands, and as the gateway started
         for program in load_spec(home, name).programs:
             if not any(find_program(each, home, program) for each in read) and shutil.which(program) is None:
                 way = f"`gatepost connect {name}` installs it" if known.package else "name it in `programs`"
@@ -97,24 +97,24 @@ def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
     return ""
 
 
-def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) -> str:
+def _find_missing_connection(db: Db, deps: SessionDeps, known: ProviderSpec) -> str:
     """Return the reason why no group has a command for this provider, or why the group `home` has no key; '' if
     none."""
     if known.command_options and not any(
         each.provider == known.name and has_command(known, each) for each in groups.list_all(db)
     ):
         return NO_COMMAND.format(known.name)
-    return "" if _has_endpoint(db, parts, known, WORLD) else NO_KEY.format(known.name)
+    return "" if _has_endpoint(db, deps, known, WORLD) else NO_KEY.format(known.name)
 
 
 def _has_endpoint(
-    db: Db, parts: SessionDeps, known: ProviderSpec, folder: str, options: Mapping[str, Any] | None = None
+    db: Db, deps: SessionDeps, known: ProviderSpec, folder: str, options: Mapping[str, Any] | None = None
 ) -> bool:
     """Return True if the endpoint is the operator's own and needs no key, or a key is there that was given for it."""
     where = BASES[known.vendor]
-    if any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config)):
+    if any(each[where] != where.default for each in (settings.load_declared(deps.home.path, where), deps.config)):
         return True
-    base = base_in_force(db, parts.home, folder, known.vendor, options)
+    base = base_in_force(db, deps.home, folder, known.vendor, options)
     return not base.default or any(
         find_nearest_owner(db, folder, name, base.origins) is not None for name in list_key_names(known)
     )

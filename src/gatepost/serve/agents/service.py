@@ -78,11 +78,11 @@ class AgentService:
     def __init__(
         self, flow: SessionDirectory, worktrees: Worktrees, hub: LocalChannel, stopping: asyncio.Event | None = None
     ) -> None:
-        self._parts, self._flow, self._hub = flow.parts, flow, hub
+        self._deps, self._flow, self._hub = flow.deps, flow, hub
         self.worktrees = worktrees
         self._stopping = stopping or asyncio.Event()
         self._replacing: set[str] = set()  # whose turn gives way to another: nobody sees them idle meanwhile
-        self._eyes = ViewContext(self._parts.home, self._replacing)
+        self._view = ViewContext(self._deps.home, self._replacing)
         self._replaced = 0  # how often that has changed
 
     # Making and ending.
@@ -90,7 +90,7 @@ class AgentService:
     async def create(self, wanted: AgentSpec, by: str) -> AgentSnapshot:
         """Durable when it returns; the prompt is queued with it. A worktree that it wants is made first."""
         parent = (await self.find(wanted.parent)).id if wanted.parent else ""
-        config, now = self._parts.config, self._parts.clock.now()
+        config, now = self._deps.config, self._deps.clock.now()
         wish = NewAgent(
             folder=check_folder(wanted.folder or config[FOLDER]),
             provider=wanted.provider,
@@ -102,12 +102,10 @@ class AgentService:
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
         new = agent_spec.parse_new_worktree(wanted, wish.folder) if wanted.worktree else None
-        uid = await group_uid(self._parts.store, config, self._parts.clock, wish.folder)
-        start, notes = agent_spec.check_start(self._parts, "" if new else wanted.cwd, uid)
-        wish, group = await self._parts.store.write(
-            agent_spec.check_new_agent, self._parts, wish, not wanted.folder, now
-        )
-        if lacks := await providers.find_missing_requirement(self._parts, group):
+        uid = await group_uid(self._deps.store, config, self._deps.clock, wish.folder)
+        start, notes = agent_spec.check_start(self._deps, "" if new else wanted.cwd, uid)
+        wish, group = await self._deps.store.write(agent_spec.check_new_agent, self._deps, wish, not wanted.folder, now)
+        if lacks := await providers.find_missing_requirement(self._deps, group):
             raise SetupError(f"no agent of {group.provider} can run: {lacks}")
         await self._prepare_folder(wish.folder, uid, needed=bool(new or wanted.cwd))
         worktree = await self.worktrees.create(new, by) if new else None
@@ -125,9 +123,9 @@ class AgentService:
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
-        made = await self._parts.store.write(make)
+        made = await self._deps.store.write(make)
         if text:
-            self._parts.events.session(made.id)
+            self._deps.events.session(made.id)
         snapshot = await self.status(made.id)
         return structs.replace(snapshot, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
 
@@ -137,15 +135,15 @@ class AgentService:
         if turn is None:
             return None
         found = origins.get_for_turn(db, turn.id)
-        origins.check_limits(found, turn.folder, "create_agent", self._parts.config[CHAIN_DEPTH])
+        origins.check_limits(found, turn.folder, "create_agent", self._deps.config[CHAIN_DEPTH])
         return found
 
     async def create_worktree(self, wanted: NewWorktree, by: str) -> Worktree:
         """For whoever will work in it. The agents' own group is made if it is not there."""
-        folder, now = check_folder(wanted.folder), self._parts.clock.now()
-        if folder == self._parts.config[FOLDER]:
-            await self._parts.store.write(groups.add, folder, folder, "", now)
-            uid = await group_uid(self._parts.store, self._parts.config, self._parts.clock, folder)
+        folder, now = check_folder(wanted.folder), self._deps.clock.now()
+        if folder == self._deps.config[FOLDER]:
+            await self._deps.store.write(groups.add, folder, folder, "", now)
+            uid = await group_uid(self._deps.store, self._deps.config, self._deps.clock, folder)
             await self._prepare_folder(folder, uid, needed=True)
         return await self.worktrees.create(wanted, by)
 
@@ -154,17 +152,17 @@ class AgentService:
 
         `needed`: the agent works in a place that is named by its path on this machine, so the group is claimed for it.
         """
-        parts = self._parts
-        if needed or await is_here(parts.store, parts.home, folder):
-            await claim_here(parts.store, parts.home, folder, parts.clock.now())
-            make_folder(parts.home, folder, uid, name=folder)
+        deps = self._deps
+        if needed or await is_here(deps.store, deps.home, folder):
+            await claim_here(deps.store, deps.home, folder, deps.clock.now())
+            make_folder(deps.home, folder, uid, name=folder)
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> ArchivedWorktree:
         """Put a worktree away, and first every agent that works in it."""
 
         async def clear(place: Path) -> None:
             # Read as a write: behind whoever was just being made or woken there. From now on nobody is.
-            every = await self._parts.store.write(lambda db: agents.list_all(db, archived=True))
+            every = await self._deps.store.write(lambda db: agents.list_all(db, archived=True))
             here = [each.id for each in every if each.closed_at is None and Path(each.cwd).is_relative_to(place)]
             for agent_id in here:
                 await self.archive(agent_id, by)
@@ -176,7 +174,7 @@ class AgentService:
 
     async def token(self, agent_id: str, by: str) -> str:
         """A new token by which this agent is known at /mcp/self; the one before counts no more."""
-        session, now = await self.find(agent_id), self._parts.clock.now()
+        session, now = await self.find(agent_id), self._deps.clock.now()
         if session.closed_at is not None:
             raise Invalid("agentId", f"{agent_id} was ended for good")
 
@@ -184,7 +182,7 @@ class AgentService:
             _record(db, now, by, "agent.token", session.id)
             return agents.make_token(db, session.id, now)
 
-        return await self._parts.store.write(make)
+        return await self._deps.store.write(make)
 
     async def prompt(
         self,
@@ -205,9 +203,9 @@ class AgentService:
         self._set_replacing(session.id, True)
         try:
             if policy == PromptPolicy.INTERRUPT:
-                await self._parts.store.write(agents.suspend_notify, session.id)
+                await self._deps.store.write(agents.suspend_notify, session.id)
                 await self._flow.stop(session.id, by)
-            now = self._parts.clock.now()
+            now = self._deps.clock.now()
             order = inbox.InboxMode.TRIGGER if policy == PromptPolicy.STEER else inbox.InboxMode.NEXT
 
             def add(db: Db) -> None:
@@ -216,10 +214,10 @@ class AgentService:
                 if notify:
                     agents.set_notify(db, session.id, True)
 
-            await self._parts.store.write(add)
+            await self._deps.store.write(add)
         finally:
             self._set_replacing(session.id, False)
-        self._parts.events.session(session.id)
+        self._deps.events.session(session.id)
         self._hub.ring(session.address)
 
     def _set_replacing(self, session_id: str, on: bool) -> None:
@@ -231,7 +229,7 @@ class AgentService:
         store as it was at its beginning, and would take what is replaced for idle."""
         while True:
             before = self._replaced
-            found = await self._parts.store.read(fn, *args)
+            found = await self._deps.store.read(fn, *args)
             if before == self._replaced:
                 return found
 
@@ -242,37 +240,37 @@ class AgentService:
 
     async def kill(self, agent_id: str, by: str) -> None:
         """End an agent for good: it takes no further prompt. Its messages and its work stay."""
-        session, now = await self.find(agent_id), self._parts.clock.now()
+        session, now = await self.find(agent_id), self._deps.clock.now()
         await self._flow.stop(session.id, by)
 
         def close(db: Db) -> None:
-            turn_settlement.stop_turn(db, self._parts, session.id, by)  # what came in meanwhile
+            turn_settlement.stop_turn(db, self._deps, session.id, by)  # what came in meanwhile
             sessions.close(db, session.id, now)
             cancel_agent_tasks(db, session, by, now)
             _record(db, now, by, "agent.kill", session.id)
 
-        await self._parts.store.write(close)
+        await self._deps.store.write(close)
         await self._flow.stop(session.id, by)  # and whatever runs of that
         self._flow.renew(session.id)
         self._hub.ring(session.address)
 
     async def archive(self, agent_id: str, by: str) -> None:
         """Out of the way until somebody gives it work again. Said twice, it is done once."""
-        session, now = await self.find(agent_id), self._parts.clock.now()
+        session, now = await self.find(agent_id), self._deps.clock.now()
         await self._flow.stop(session.id, by)
 
         def put_away(db: Db) -> None:
             if agents.archive(db, session.id, now):
                 _record(db, now, by, "agent.archive", session.id)
 
-        await self._parts.store.write(put_away)
+        await self._deps.store.write(put_away)
         self._flow.renew(session.id)
         self._hub.ring(session.address)
 
     async def update(
         self, agent_id: str, by: str, *, title: str | None = None, labels: Mapping[str, str] | None = None
     ) -> AgentSnapshot:
-        session, now = await self.find(agent_id), self._parts.clock.now()
+        session, now = await self.find(agent_id), self._deps.clock.now()
         named = None if title is None else check_title(title)
         labelled = None if labels is None else check_labels(labels)
 
@@ -280,41 +278,41 @@ class AgentService:
             agents.update(db, session.id, named, labelled)
             _record(db, now, by, "agent.update", session.id)
 
-        await self._parts.store.write(change)
+        await self._deps.store.write(change)
         self._hub.ring(session.address)
         return await self.status(session.id)
 
     async def set_mode(self, agent_id: str, mode: str, by: str) -> str:
         """From its next turn on."""
-        session, now = await self.find(agent_id), self._parts.clock.now()
-        chosen = check_mode(self._parts.home, session.provider, mode)
+        session, now = await self.find(agent_id), self._deps.clock.now()
+        chosen = check_mode(self._deps.home, session.provider, mode)
 
         def change(db: Db) -> None:
             agents.set_permission_mode(db, session.id, chosen)
             _record(db, now, by, "agent.mode", session.id, mode=mode)
 
-        await self._parts.store.write(change)
+        await self._deps.store.write(change)
         self._flow.renew(session.id)
         return mode
 
     # Looking.
 
     async def find(self, named: str) -> Session:
-        return await self._parts.store.read(agents.find, named)
+        return await self._deps.store.read(agents.find, named)
 
     async def status(self, agent_id: str) -> AgentSnapshot:
         session = await self.find(agent_id)
-        return await self._see(views.read_snapshot, session, self._eyes)
+        return await self._see(views.read_snapshot, session, self._view)
 
     async def every(self, *, archived: bool = False, statuses: frozenset[str] = frozenset()) -> list[AgentSnapshot]:
         """Those that need somebody first."""
-        found = await self._see(views.list_snapshots, archived, self._eyes)
+        found = await self._see(views.list_snapshots, archived, self._view)
         return [each for each in found if not statuses or each.status in statuses]
 
     async def activity(self, agent_id: str, limit: int = 0) -> tuple[int, int, str]:
         """(how many entries are shown, how many there are, as lines for a person). 0: all that fit one answer."""
         session = await self.find(agent_id)
-        newest = await self._parts.store.read(timeline.list_last, session.id, MOST_READ)
+        newest = await self._deps.store.read(timeline.list_last, session.id, MOST_READ)
         entries = merge_entries(newest)
         shown = limit_entries(entries[-limit:] if limit > 0 else entries)
         older = newest[0].seq - 1 if newest else 0
@@ -324,21 +322,21 @@ class AgentService:
 
     def get_wait_end(self) -> int:
         """When a wait that begins now is over, on the clock of `count_left`."""
-        return self._parts.clock.monotonic() + int(self._parts.config[WAIT_S] * 1_000_000)
+        return self._deps.clock.monotonic() + int(self._deps.config[WAIT_S] * 1_000_000)
 
     def count_left(self, until: int) -> float:
         """Seconds."""
-        return max(until - self._parts.clock.monotonic(), 0) / 1_000_000
+        return max(until - self._deps.clock.monotonic(), 0) / 1_000_000
 
     async def wait(self, agent_id: str, timeout: float | None = None, asking: str = "") -> WaitOutcome:
         """Until it has ended what it does, asks something, or the time is up. `asking`: until this request of it does
         not wait any more."""
         session = await self.find(agent_id)
-        clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
+        clock, most = self._deps.clock, self._deps.config[WAIT_S] if timeout is None else timeout
         until = clock.monotonic() + int(most * 1_000_000)
         with self._hub.watch(session.address) as watch:
             while True:
-                now = await self._see(views.read_outcome, session.id, self._eyes)
+                now = await self._see(views.read_outcome, session.id, self._view)
                 left = (until - clock.monotonic()) / 1_000_000
                 asked = now.permission.id if now.permission is not None else ""
                 if asked != asking if asking else asked or now.status not in UNFINISHED:
@@ -353,12 +351,12 @@ class AgentService:
     ) -> AgentUpdate:
         """Return what came after a cursor (None: the newest `limit`); waits until there is something, or the state or
         the requests that wait are others than those `seen`."""
-        session, clock = await self.find(agent_id), self._parts.clock
+        session, clock = await self.find(agent_id), self._deps.clock
         until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
             woken = False
             while True:
-                news = await self._see(views.read_update, session.id, after, limit, self._eyes)
+                news = await self._see(views.read_update, session.id, after, limit, self._view)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
                 left = (until - clock.monotonic()) / 1_000_000
                 if new or news.entries or left <= 0 or self._stopping.is_set():
@@ -369,16 +367,16 @@ class AgentService:
     async def pending(
         self, after: str = "", most: int = pending_requests.MOST_LISTED
     ) -> list[tuple[RequestingAgent, PendingRequest]]:
-        return await self._see(pending_requests.list_pending, self._eyes, after, most)
+        return await self._see(pending_requests.list_pending, self._view, after, most)
 
     async def request(self, named: str) -> PendingRequest | None:
         """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all
         of them, so a title that another has taken as well means nobody."""
-        found = await self._parts.store.read(pending_requests.find_request, named)
+        found = await self._deps.store.read(pending_requests.find_request, named)
         if found is None and named:
             with suppress(NotFound):
                 session = await self.find(named)
-                found = await self._parts.store.read(pending_requests.get_only_request, session.id, named)
+                found = await self._deps.store.read(pending_requests.get_only_request, session.id, named)
         return make_pending_request(found) if found is not None else None
 
     async def respond(
@@ -397,14 +395,14 @@ class AgentService:
 
         The answer is durable before the provider gets it.
         """
-        wish = await self._parts.store.read(requests.get, request_id)
+        wish = await self._deps.store.read(requests.get, request_id)
         if agent_id and (wish is None or wish.session_id != agent_id):  # else it is known, also in a chat
             agent_id = (await self.find(agent_id)).id
         if wish is None or (agent_id and wish.session_id != agent_id):
             raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
         if allow and wish.cut and wish.kind is not RequestKind.QUESTION:
             raise Invalid("requestId", request_decisions.KEPT_IN_PART.format(wish.id))
-        asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
+        asking = await self._deps.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
         if wish.asker is not RequestAsker.PROVIDER or asking is None or not asking.agent:
             given = dict(updated or {})
             if wish.kind is RequestKind.QUESTION and allow:
@@ -433,15 +431,15 @@ class AgentService:
 
         def decide(db: Db) -> Decision:
             return request_decisions.decide(
-                db, self._parts.channels, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
+                db, self._deps.channels, wish.id, choice, by, self._deps.clock.now(), words=words, given=given
             )
 
-        decision = await self._parts.store.write(decide)
+        decision = await self._deps.store.write(decide)
         for session_id in decision.renew:
             self._flow.renew(session_id)
-        request_decisions.follow_decision(self._parts.events, decision)
+        request_decisions.follow_decision(self._deps.events, decision)
         if decision.files:
-            await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)
+            await asyncio.to_thread(remove_refused, self._deps.home.media, decision.files)
         if not decision.decided and not decision.kept:
             raise Invalid("requestId", decision.said)
         return decision.said if decision.kept else ""
@@ -457,7 +455,7 @@ class AgentService:
         allow: bool,
         interrupt: bool,
     ) -> None:
-        now = self._parts.clock.now()
+        now = self._deps.clock.now()
         verdict, state = ("allow", RequestState.ALLOWED) if allow else ("deny", RequestState.DENIED)
 
         def answer(db: Db) -> bool:
@@ -468,27 +466,27 @@ class AgentService:
             entry = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, entry, now)
             _record(db, now, by, f"permission.{verdict}", session_id, tool=answered.tool)
-            changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
+            changed = allow and apply_approved_plan(db, self._deps.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
-                turn_settlement.stop_turn(db, self._parts, session_id, by)
+                turn_settlement.stop_turn(db, self._deps, session_id, by)
             return changed
 
-        changed = await self._parts.store.write(answer)
-        self._parts.events.requests()  # passed on if it waits for that; else it is told when it asks
+        changed = await self._deps.store.write(answer)
+        self._deps.events.requests()  # passed on if it waits for that; else it is told when it asks
         if changed:
             self._flow.renew(session_id)
-        self._parts.events.session(session_id)
+        self._deps.events.session(session_id)
         self._hub.ring(agents.address_of(session_id))
         if interrupt and not allow:
             await self._flow.stop(session_id, by)
-            self._parts.events.room(agents.INSTANCE, agents.address_of(session_id))
+            self._deps.events.room(agents.INSTANCE, agents.address_of(session_id))
 
     async def providers(self) -> list[ProviderInfo]:
-        return await providers.list_providers(self._parts)
+        return await providers.list_providers(self._deps)
 
     def models(self, provider: str) -> list[ModelInfo]:
         """Return what an agent of this provider can be made with, and what it costs."""
-        return providers.list_models(self._parts.home, provider)
+        return providers.list_models(self._deps.home, provider)
 
 
 def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: bool) -> dict[str, Any]:

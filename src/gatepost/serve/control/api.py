@@ -87,12 +87,12 @@ class ChatBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = ""
 
 
-def make_api(parts: ApiDeps) -> Starlette:
-    api = ControlApi(parts)
+def make_api(deps: ApiDeps) -> Starlette:
+    api = ControlApi(deps)
     return Starlette(
         routes=[
-            *(Route(path, app) for path, app in parts.mcp.items()),  # a mount alone sends `/mcp/agents` elsewhere first
-            *(Mount(path, app) for path, app in parts.mcp.items()),  # first: they are asked the most
+            *(Route(path, app) for path, app in deps.mcp.items()),  # a mount alone sends `/mcp/agents` elsewhere first
+            *(Mount(path, app) for path, app in deps.mcp.items()),  # first: they are asked the most
             Route("/v1/health", api.health, methods=["GET"]),
             Route("/v1/status", api.status, methods=["GET"]),
             Route("/v1/ops/{name}", api.operate, methods=["POST"]),
@@ -113,37 +113,37 @@ def make_api(parts: ApiDeps) -> Starlette:
 
 
 class ControlApi:
-    def __init__(self, parts: ApiDeps) -> None:
-        self._parts = parts
+    def __init__(self, deps: ApiDeps) -> None:
+        self._deps = deps
         self._openapi: Response | None = None
 
     async def health(self, request: Request) -> Response:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return result_response(to_json(await self._parts.status()))  # asks for the walls off the loop
+        return result_response(to_json(await self._deps.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
-        run = self._parts.operations[request.path_params["name"]]
-        return result_response(await run(self._parts.operation_deps, await read_object(request)))
+        run = self._deps.operations[request.path_params["name"]]
+        return result_response(await run(self._deps.operation_deps, await read_object(request)))
 
     async def openapi(self, request: Request) -> Response:
-        self._openapi = self._openapi or _json(make_openapi(self._parts.operations))
+        self._openapi = self._openapi or _json(make_openapi(self._deps.operations))
         return self._openapi
 
     async def shutdown(self, request: Request) -> Response:
         body = await read_object(request)
-        if "drain_s" in body and self._parts.drain is not None:
+        if "drain_s" in body and self._deps.drain is not None:
             within = body["drain_s"]
             if not isinstance(within, int | float) or not 0 <= within <= LONGEST_DRAIN_S:
                 raise Invalid("drain_s", f"is no number of seconds from 0 to {LONGEST_DRAIN_S}")
-            self._parts.drain(float(within))
+            self._deps.drain(float(within))
         else:
-            self._parts.shutdown()
+            self._deps.shutdown()
         return result_response({"stopping": True})
 
     async def login(self, request: Request) -> Response:
-        return result_response({"url": await self._parts.new_login(request.query_params.get("user", ""))})
+        return result_response({"url": await self._deps.new_login(request.query_params.get("user", ""))})
 
     async def chat(self, request: Request) -> Response:
         try:
@@ -153,29 +153,29 @@ class ControlApi:
         written = terminal_chat.TerminalMessage(
             text=body.text, room=body.room, thread=body.thread, sender=body.sender, key=body.id
         )
-        inbound = terminal_chat.parse_message(written, self._parts.terminal)
-        receipt = await self._parts.terminal.submit(inbound)
+        inbound = terminal_chat.parse_message(written, self._deps.terminal)
+        receipt = await self._deps.terminal.submit(inbound)
         return result_response({**asdict(receipt), "room": inbound.address})
 
     async def chat_wait(self, request: Request) -> Response:
         message_id = int(_read_number(request, "message"))
         answer = await terminal_chat.wait_for_outcome(
-            self._parts.operation_deps.store,
-            self._parts.terminal,
+            self._deps.operation_deps.store,
+            self._deps.terminal,
             message_id,
             _read_number(request, "timeout", terminal_chat.LONGEST_WAIT_S),
-            self._parts.stopping,
+            self._deps.stopping,
         )
         return result_response(asdict(answer))
 
     async def chat_stream(self, request: Request) -> Response:
-        room = terminal_chat.parse_room(request.query_params.get("room", ""), self._parts.terminal)
-        store, hub = self._parts.operation_deps.store, self._parts.terminal
+        room = terminal_chat.parse_room(request.query_params.get("room", ""), self._deps.terminal)
+        store, hub = self._deps.operation_deps.store, self._deps.terminal
         after = int(_read_number(request, "after", -1))
         if after < 0:
             after = await store.read(room_events.get_start_cursor, hub, room)
         drafts = request.query_params.get("drafts") == "1"
-        news = room_events.follow_room(store, hub, room, after, self._parts.stopping, drafts=drafts)
+        news = room_events.follow_room(store, hub, room, after, self._deps.stopping, drafts=drafts)
         return StreamingResponse(_lines(news), media_type="application/x-ndjson")
 
 

@@ -85,25 +85,25 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     find_unready: Callable[[], str] = str  # why nobody should be sent here now; '': it serves
 
 
-def make_site(parts: WebDeps) -> Starlette:
-    parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
-    chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
-    browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
-    links = PairingLinks(parts.store, parts.clock, parts.events, parts.channels)
-    invites = InviteLinks(parts.store, parts.clock, parts.events, parts.channel)
-    chat_widget = _make_widget(parts, chat)
-    pages = _make_group_sites(parts, browsers)
-    dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.events, parts.stopping)) if parts.dashboard else None
+def make_site(deps: WebDeps) -> Starlette:
+    deps.channel.set_file_folder(deps.home.media / deps.channel.platform)
+    chat = Chat(deps.store, deps.clock, deps.config, deps.home, deps.channel, deps.stopping)
+    browsers, pace = _make_browsers(deps, chat), PeerRateLimiter(make_client_addresses(deps.config))
+    links = PairingLinks(deps.store, deps.clock, deps.events, deps.channels)
+    invites = InviteLinks(deps.store, deps.clock, deps.events, deps.channel)
+    chat_widget = _make_widget(deps, chat)
+    pages = _make_group_sites(deps, browsers)
+    dashboard = Dashboard(deps.dashboard, ChangeStreams(deps.events, deps.stopping)) if deps.dashboard else None
     return Starlette(
         routes=[
             *SitePages(browsers).routes(),
             *chat_widget.routes(),
-            *list_routes(_make_sign_in(parts, browsers)),
-            *_list_api_routes(parts, browsers, pace),
-            *_list_hook_routes(parts, pace),
+            *list_routes(_make_sign_in(deps, browsers)),
+            *_list_api_routes(deps, browsers, pace),
+            *_list_hook_routes(deps, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
-            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.adapters, parts.config, pace)),
+            Mount(hooks.PREFIX, hooks.ChannelHooks(deps.adapters, deps.config, pace)),
             Mount(
                 PREFIX,
                 routes=dashboard.routes() if dashboard else [],
@@ -125,12 +125,12 @@ def make_site(parts: WebDeps) -> Starlette:
                 RateLimitMiddleware,
                 pace=pace,
                 judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX),
-                gets_in=lambda scope: _is_by_our_name(scope, parts),
+                gets_in=lambda scope: _is_by_our_name(scope, deps),
             ),
             Middleware(
                 BrowserSecurityMiddleware,
-                listens=parts.listens,
-                further=parts.config[HOSTS],
+                listens=deps.listens,
+                further=deps.config[HOSTS],
                 open_to_all=OPEN_TO_ALL,
                 by_token=(API_PREFIX, widget.API_PREFIX),
                 sites=sites.PREFIXES,
@@ -146,102 +146,102 @@ def make_site(parts: WebDeps) -> Starlette:
     )
 
 
-def _is_by_our_name(scope: Scope, parts: WebDeps) -> bool:
+def _is_by_our_name(scope: Scope, deps: WebDeps) -> bool:
     """By another name a request is for a group's pages, or for nobody, whatever its path is."""
-    host, names = Headers(scope=scope).get("host", ""), parts.config[HOSTS]
-    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, parts.listens or "", names)
+    host, names = Headers(scope=scope).get("host", ""), deps.config[HOSTS]
+    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, deps.listens or "", names)
 
 
-def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
-    deps = SiteDeps(
-        store=parts.store,
-        clock=parts.clock,
-        home=parts.home,
-        keys=WebKeys(Keyring(parts.home), parts.store),
+def _make_group_sites(deps: WebDeps, browsers: BrowserLogins) -> GroupSites:
+    sites = SiteDeps(
+        store=deps.store,
+        clock=deps.clock,
+        home=deps.home,
+        keys=WebKeys(Keyring(deps.home), deps.store),
         get_browser=browsers.get_token,
         find_visitor=browsers.find_by_token,
-        get_address=make_client_addresses(parts.config).get,
+        get_address=make_client_addresses(deps.config).get,
         make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
-        own_names=frozenset(list_own_names(parts.config)),
+        own_names=frozenset(list_own_names(deps.config)),
     )
-    return GroupSites(deps)
+    return GroupSites(sites)
 
 
-def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
-    parts.events.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
+def _make_browsers(deps: WebDeps, chat: Chat) -> BrowserLogins:
+    deps.events.on_logins(deps.channel.ring_all)  # a stream then sees that its browser was signed out
     return BrowserLogins(
         BrowserLoginDeps(
-            store=parts.store,
-            clock=parts.clock,
-            config=parts.config,
-            home=parts.home,
+            store=deps.store,
+            clock=deps.clock,
+            config=deps.config,
+            home=deps.home,
             streams=chat.streams,
-            events=parts.events,
-            store_id=parts.store_id,
+            events=deps.events,
+            store_id=deps.store_id,
         )
     )
 
 
-def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
+def _make_sign_in(deps: WebDeps, browsers: BrowserLogins) -> SignInDeps:
     return SignInDeps(
-        store=parts.store,
-        clock=parts.clock,
-        config=parts.config,
-        channel=parts.channel,
+        store=deps.store,
+        clock=deps.clock,
+        config=deps.config,
+        channel=deps.channel,
         browsers=browsers,
-        throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
-        secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
-        tickets=SignInTickets(WebKeys(Keyring(parts.home), parts.store), parts.store),
+        throttle=AuthThrottle(make_audit_recorder(deps.store, deps.clock, "the web page")),
+        secrets=SecretReader(deps.store, Keyring(deps.home), deps.clock),
+        tickets=SignInTickets(WebKeys(Keyring(deps.home), deps.store), deps.store),
     )
 
 
-def _list_api_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
-    if parts.dashboard is None:
+def _list_api_routes(deps: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
+    if deps.dashboard is None:
         return []
 
     async def is_signed_in(request: Request) -> bool:
         return await browsers.find_visitor(request) is not None
 
-    deps = ApiRouteDeps(
-        operation_deps=parts.dashboard.operation_deps,
-        operations=parts.dashboard.operations,
-        throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
+    routing = ApiRouteDeps(
+        operation_deps=deps.dashboard.operation_deps,
+        operations=deps.dashboard.operations,
+        throttle=AuthThrottle(make_audit_recorder(deps.store, deps.clock, "the API")),
         pace=pace,
-        clients=make_client_addresses(parts.config),
-        is_serving=lambda: not parts.stopping.is_set(),
-        find_unready=parts.find_unready,
+        clients=make_client_addresses(deps.config),
+        is_serving=lambda: not deps.stopping.is_set(),
+        find_unready=deps.find_unready,
         is_signed_in=is_signed_in,
-        metrics=parts.metrics,
+        metrics=deps.metrics,
     )
-    return ApiRoutes(deps).routes()
+    return ApiRoutes(routing).routes()
 
 
-def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
-    if parts.channels is None:
+def _list_hook_routes(deps: WebDeps, pace: PeerRateLimiter) -> list[Route]:
+    if deps.channels is None:
         return []
-    deps = HookDeps(
-        store=parts.store,
-        clock=parts.clock,
-        config=parts.config,
-        home=parts.home,
-        events=parts.events,
-        stopping=parts.stopping,
-        channels=parts.channels,
+    hooking = HookDeps(
+        store=deps.store,
+        clock=deps.clock,
+        config=deps.config,
+        home=deps.home,
+        events=deps.events,
+        stopping=deps.stopping,
+        channels=deps.channels,
         pace=pace,
     )
-    return HookLinks(deps).routes()
+    return HookLinks(hooking).routes()
 
 
-def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
+def _make_widget(deps: WebDeps, chat: Chat) -> ChatWidget:
     return ChatWidget(
         WidgetDeps(
-            store=parts.store,
-            clock=parts.clock,
-            hub=parts.channel,
-            events=parts.events,
-            stopping=parts.stopping,
+            store=deps.store,
+            clock=deps.clock,
+            hub=deps.channel,
+            events=deps.events,
+            stopping=deps.stopping,
             rendering=chat.rendering,
-            clients=make_client_addresses(parts.config),
+            clients=make_client_addresses(deps.config),
         )
     )
 

@@ -24,7 +24,7 @@ def answer_ping(call: CommandCall) -> IntakeResult:
 
 @chat_command("chatid", right=CommandRight.EVERYBODY, help="the address of this chat", anywhere=True)
 def answer_chatid(call: CommandCall) -> IntakeResult:
-    arrival = call.case.arrival
+    arrival = call.context.arrival
     return call.answer(f"{arrival.address} (channel {arrival.instance})")
 
 

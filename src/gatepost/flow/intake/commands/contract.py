@@ -28,14 +28,14 @@ from gatepost.store.sessions.sessions import Session
 class CommandCall(Struct, frozen=True):
     """A command that its sender may give. `targets`: the agents that it is for, none in a chat without one."""
 
-    case: MessageContext
+    context: MessageContext
     command: SlashCommand
     targets: tuple[TargetAccess, ...]
     rights: Rights
 
     @property
     def facts(self) -> CommandFacts:
-        return self.case.arrival.facts or CommandFacts()
+        return self.context.arrival.facts or CommandFacts()
 
     @property
     def folder(self) -> str:
@@ -44,43 +44,43 @@ class CommandCall(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """All identities of the sender; the first is the person."""
-        return identities.list_names(self.case.db, self.case.arrival.inbound.sender)
+        return identities.list_names(self.context.db, self.context.arrival.inbound.sender)
 
     def answer(self, text: str) -> IntakeResult:
         """Say this in the chat; the command is done."""
-        self.case.add_notice(text)
+        self.context.add_notice(text)
         return self.end(notified=True)
 
     def end(self, *, notified: bool) -> IntakeResult:
         """The command is done. `notified`: something was said in the chat."""
         reason = f"command {self.command.head}"
-        return self.case.end(InboxState.ANSWERED, reason, self.rights, self.folder, notified=notified)
+        return self.context.end(InboxState.ANSWERED, reason, self.rights, self.folder, notified=notified)
 
     def refuse(self, text: str) -> IntakeResult:
         """It cannot be done now; the words say why, and what to do."""
-        self.case.add_notice(text)
-        return self.case.end(InboxState.REFUSED, "command_refused", self.rights, self.folder, notified=True)
+        self.context.add_notice(text)
+        return self.context.end(InboxState.REFUSED, "command_refused", self.rights, self.folder, notified=True)
 
     def pass_on(self, text: str) -> IntakeResult:
         """Done, and what follows the command's name goes to the agent as a message."""
-        self.case.add_notice(text)
-        receipt = Receipt(message_id=self.case.id, new=True, state=InboxState.QUEUED)
+        self.context.add_notice(text)
+        receipt = Receipt(message_id=self.context.id, new=True, state=InboxState.QUEUED)
         return IntakeResult(receipt=receipt, notified=True, passes=True)
 
     def list_sessions(self) -> list[tuple[TargetAccess, Session]]:
         """The conversations here that there are. Nobody makes one by asking for it."""
-        found = ((target, find_session(self.case, target.chosen)) for target in self.targets)
+        found = ((target, find_session(self.context, target.chosen)) for target in self.targets)
         return [(target, session) for target, session in found if session is not None]
 
     def load_group(self, folder: str, session: Session | None) -> Group:
         """As its agent runs here: with the conversation's own provider."""
         provider = session.provider if session is not None else ""
-        group = load_effective_group(self.case.db, self.facts.config, folder, provider)
+        group = load_effective_group(self.context.db, self.facts.config, folder, provider)
         assert group is not None  # the route leads to it
         return group
 
     def get_agent_name(self, folder: str) -> str:
-        group = groups.get(self.case.db, folder)
+        group = groups.get(self.context.db, folder)
         return (group.name or folder) if group is not None else folder
 
 

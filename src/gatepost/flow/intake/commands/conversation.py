@@ -48,7 +48,7 @@ FOR_OTHERS = "The agent is working for somebody else here, and goes on. An owner
 def start_new(call: CommandCall) -> IntakeResult:
     """End the sender's own work and begin anew. Messages of others wait for the new conversation; a turn for somebody
     else is not ended for it."""
-    case, by, names, here = call.case, call.case.arrival.inbound.sender, call.names, call.list_sessions()
+    case, by, names, here = call.context, call.context.arrival.inbound.sender, call.names, call.list_sessions()
     for _, session in here:
         turn = turns.find_open(case.db, session.id)
         if turn is not None and not works_for(case.db, turn, names):
@@ -64,15 +64,15 @@ def start_new(call: CommandCall) -> IntakeResult:
 
 def _withdraw_own(call: CommandCall, session_id: str) -> None:
     """Withdraw what agents asked while they worked for the sender, and what still waits after their turns."""
-    person, db = call.names[0], call.case.db
+    person, db = call.names[0], call.context.db
     for request in waiting_requests.list_pending(db, session_id):
         if costs.find_payer(db, request.turn_id) == person:
-            requests.withdraw(db, request.id, OVER, call.case.now)
+            requests.withdraw(db, request.id, OVER, call.context.now)
 
 
 @chat_command("clear", right=CommandRight.ADMIN, help="stop everything here, and forget the conversation")
 def clear(call: CommandCall) -> IntakeResult:
-    case, by = call.case, call.case.arrival.inbound.sender
+    case, by = call.context, call.context.arrival.inbound.sender
     concerned = tuple(session.id for _, session in call.list_sessions())
     stopped = [
         stop_session(case.db, case.channels, session_id, by, case.now, hold=KILL_TIME, drop_decisions=True)
@@ -102,7 +102,7 @@ def fork(call: CommandCall) -> IntakeResult:
     found = call.list_sessions()
     if not found:
         return call.refuse(NOTHING_TO_FORK)
-    forks.add_wanted(call.case.db, call.case.id, found[0][1].id, topic)
+    forks.add_wanted(call.context.db, call.context.id, found[0][1].id, topic)
     return replace(call.end(notified=False), forks=True)
 
 
@@ -115,7 +115,7 @@ def fork(call: CommandCall) -> IntakeResult:
 )
 def compact(call: CommandCall) -> IntakeResult:
     """In a turn of its own, behind what runs and waits now."""
-    db, now = call.case.db, call.case.now
+    db, now = call.context.db, call.context.now
     here = [(target, session) for target, session in call.list_sessions() if _has_conversation(call, session)]
     if not here:
         return call.answer(NOTHING_TO_COMPACT)
@@ -130,11 +130,11 @@ def compact(call: CommandCall) -> IntakeResult:
 
 def _has_conversation(call: CommandCall, session: Session) -> bool:
     provider = call.load_group(session.folder, session).provider
-    return sessions.get_conversation(call.case.db, session.id, provider) != ""
+    return sessions.get_conversation(call.context.db, session.id, provider) != ""
 
 
 def _add_compaction(call: CommandCall, target: TargetAccess, session: Session) -> None:
-    case, spec = call.case, call.facts.choices.specs.get(call.load_group(target.folder, session).provider)
+    case, spec = call.context, call.facts.choices.specs.get(call.load_group(target.folder, session).provider)
     who = Origin(case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address, case.thread)
     compaction.add_request(
         case.db,
@@ -163,7 +163,7 @@ def stop(call: CommandCall) -> IntakeResult:
     if not texts and not stopped.notices:
         texts = [NOT_RUNNING]
     if texts:
-        call.case.add_notice(" ".join(texts))
+        call.context.add_notice(" ".join(texts))
     return replace(call.end(notified=bool(texts)), stop=stopped.stop, end=stopped.end, notices=stopped.notices)
 
 
@@ -179,7 +179,7 @@ class StoppedConversations(Struct, frozen=True, kw_only=True):
 
 
 def _stop_conversations(call: CommandCall) -> StoppedConversations:
-    case, by, names = call.case, call.case.arrival.inbound.sender, call.names
+    case, by, names = call.context, call.context.arrival.inbound.sender, call.names
     stop: list[str] = []
     end: list[str] = []
     notices: list[OutboxEffect | None] = []

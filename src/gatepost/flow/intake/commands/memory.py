@@ -21,13 +21,13 @@ NOTHING = "Nothing is remembered here yet. `/remember TEXT` has me keep somethin
 
 
 def _find_audience(call: CommandCall) -> Audience:
-    arrival = call.case.arrival
-    return memories.find_audience(call.case.db, call.folder, arrival.instance, arrival.inbound.address)
+    arrival = call.context.arrival
+    return memories.find_audience(call.context.db, call.folder, arrival.instance, arrival.inbound.address)
 
 
 @chat_command("remember", right=CommandRight.MEMBER, help="have the agent keep this for later", usage="TEXT")
 def remember(call: CommandCall) -> IntakeResult:
-    text, case = call.command.rest.strip(), call.case
+    text, case = call.command.rest.strip(), call.context
     if not call.folder:
         return call.refuse(NO_AGENT)
     if not text or len(text) > LONGEST_TEXT:
@@ -56,15 +56,15 @@ def remember(call: CommandCall) -> IntakeResult:
 
 def _audit(call: CommandCall, action: str, memory_id: int) -> None:
     details = {"memory": memory_id, "folder": call.folder}
-    by = call.case.arrival.inbound.sender
-    audit.append(call.case.db, audit.AuditRecord(call.case.now, by, action, "done", details))
+    by = call.context.arrival.inbound.sender
+    audit.append(call.context.db, audit.AuditRecord(call.context.now, by, action, "done", details))
 
 
 @chat_command("memory", right=CommandRight.MEMBER, help="what the agent remembers that may be told here")
 def show(call: CommandCall) -> IntakeResult:
     if not call.folder:
         return call.refuse(NO_AGENT)
-    found = memories.list_newest(call.case.db, _find_audience(call), call.case.now, MOST_SHOWN)
+    found = memories.list_newest(call.context.db, _find_audience(call), call.context.now, MOST_SHOWN)
     lines = [f"{each.id}. {_shorten(f'{each.about}: {each.text}' if each.about else each.text)}" for each in found]
     return call.answer("\n".join(lines) or NOTHING)
 
@@ -80,7 +80,7 @@ def _shorten(text: str) -> str:
 def forget(call: CommandCall) -> IntakeResult:
     if not call.folder:
         return call.refuse(NO_AGENT)
-    said, case = call.command.rest.strip(), call.case
+    said, case = call.command.rest.strip(), call.context
     number = int(said) if said.isascii() and said.isdigit() and len(said) < 19 else 0
     entry = memories.get_visible(case.db, _find_audience(call), number, case.now)
     if entry is None or entry.folder != call.folder:

@@ -27,7 +27,7 @@ NOT_KNOWN = "I do not know the message that you answered, so I cannot pin it."
 )
 def pin(call: CommandCall) -> IntakeResult:
     wanted = call.command.rest
-    if call.case.arrival.inbound.reply_to is not None and not wanted:
+    if call.context.arrival.inbound.reply_to is not None and not wanted:
         return _pin_message(call)
     if not wanted:
         return call.answer(_render_notes(call))
@@ -37,28 +37,28 @@ def pin(call: CommandCall) -> IntakeResult:
 
 
 def _set_note(call: CommandCall, text: str) -> IntakeResult:
-    db, by = call.case.db, call.case.arrival.inbound.sender
+    db, by = call.context.db, call.context.arrival.inbound.sender
     if text:
-        changed = [find_or_add_session(call.case, target.chosen) for target in call.targets]
+        changed = [find_or_add_session(call.context, target.chosen) for target in call.targets]
     else:
         changed = [session for _, session in call.list_sessions()]
     for session in changed:
         sessions.set_pinned_note(db, session.id, text, by)
         details = {"session": session.id, "folder": session.folder, "characters": len(text)}
-        audit.append(db, audit.AuditRecord(call.case.now, by, "session.pin", "done", details))
+        audit.append(db, audit.AuditRecord(call.context.now, by, "session.pin", "done", details))
     said = "Pinned. The agent sees it with each turn from the next one on." if text else "Nothing is pinned any more."
     return replace(call.answer(said), renew=tuple(session.id for session in changed))
 
 
 def _render_notes(call: CommandCall) -> str:
-    found = [sessions.get_notes(call.case.db, session.id) for _, session in call.list_sessions()]
+    found = [sessions.get_notes(call.context.db, session.id) for _, session in call.list_sessions()]
     texts = dict.fromkeys(f"Pinned by {each.pinned_by}:\n{each.pinned}" for each in found if each.pinned)
     return "\n\n".join(texts) or NOTHING
 
 
 def _pin_message(call: CommandCall) -> IntakeResult:
     """On the platform, by an effect of the outbox like an agent's own."""
-    case = call.case
+    case = call.context
     instance, address = case.arrival.instance, case.arrival.inbound.address
     if Feature.PIN not in case.channels.get_kind(instance).features:
         return call.refuse(NO_PINS)

@@ -59,7 +59,7 @@ def choose_provider(call: CommandCall) -> IntakeResult:
     if target is None:
         return call.refuse(SEVERAL)
     group = call.load_group(target.folder, None)
-    known, wanted = effective_group.list_providers(call.case.db, call.facts.choices, group), call.command.rest
+    known, wanted = effective_group.list_providers(call.context.db, call.facts.choices, group), call.command.rest
     own = session.provider if session is not None else ""
     if not wanted:
         now = (
@@ -92,10 +92,10 @@ def _find_target(call: CommandCall) -> tuple[TargetAccess | None, Session | None
 
 
 def _set_model(call: CommandCall, target: TargetAccess, model: str) -> IntakeResult:
-    session = find_or_add_session(call.case, target.chosen)
+    session = find_or_add_session(call.context, target.chosen)
     if session.model == model:
         return call.answer(f"The model is {model} already." if model else "This conversation has no model of its own.")
-    sessions.set_model(call.case.db, session.id, model)
+    sessions.set_model(call.context.db, session.id, model)
     _record(call, session, "session.model", model)
     said = f"The model of this conversation is {model}" if model else "This conversation has its agent's model again"
     return replace(call.answer(f"{said}, from the next turn on."), renew=(session.id,))
@@ -103,10 +103,10 @@ def _set_model(call: CommandCall, target: TargetAccess, model: str) -> IntakeRes
 
 def _set_provider(call: CommandCall, target: TargetAccess, group: Group, provider: str) -> IntakeResult:
     """The group's own is not written down: the conversation then follows its group."""
-    own, session = provider if provider != group.provider else "", find_or_add_session(call.case, target.chosen)
+    own, session = provider if provider != group.provider else "", find_or_add_session(call.context, target.chosen)
     if session.provider == own:
         return call.answer(f"The provider is {own or group.provider} already.")
-    sessions.set_provider(call.case.db, session.id, own)
+    sessions.set_provider(call.context.db, session.id, own)
     _record(call, session, "session.provider", own)
     said = f"The provider of this conversation is {own or group.provider}, with its usual model, from the next turn on."
     return replace(call.answer(f"{said} It is told what was said before."), renew=(session.id,))
@@ -114,8 +114,8 @@ def _set_provider(call: CommandCall, target: TargetAccess, group: Group, provide
 
 def _record(call: CommandCall, session: Session, action: str, value: str) -> None:
     details = {"session": session.id, "folder": session.folder, "value": value}
-    by = call.case.arrival.inbound.sender
-    audit.append(call.case.db, audit.AuditRecord(call.case.now, by, action, "done", details))
+    by = call.context.arrival.inbound.sender
+    audit.append(call.context.db, audit.AuditRecord(call.context.now, by, action, "done", details))
 
 
 def _render_choices(known: list[str], otherwise: str, word: str) -> str:

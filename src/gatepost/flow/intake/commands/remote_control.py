@@ -39,7 +39,7 @@ def give_link(call: CommandCall) -> IntakeResult:
         return call.refuse(NO_PAGE)
     if not here:
         return call.refuse(NO_CONVERSATION)
-    case, session = call.case, here[0][1]
+    case, session = call.context, here[0][1]
     if case.channels.is_local(case.arrival.instance):
         where = PLACE.format(page=page, token="", session=session.id)
         return call.answer(f"{where}\n`gatepost login` signs a browser in, if yours is not.")
@@ -60,16 +60,16 @@ def give_link(call: CommandCall) -> IntakeResult:
 def _find_direct_room(call: CommandCall) -> DirectRoom | None:
     """Return this room if nobody else is in it; else the one where the person last wrote alone, on this channel before
     others."""
-    arrival, person = call.case.arrival, call.names[0]
+    arrival, person = call.context.arrival, call.names[0]
     if arrival.inbound.direct:
-        return DirectRoom(person, arrival.instance, arrival.inbound.address, call.case.now)
-    known = direct_rooms.list_for_people(call.case.db, (person,))
-    usable = [each for each in known if not call.case.channels.is_local(each.instance)]
+        return DirectRoom(person, arrival.instance, arrival.inbound.address, call.context.now)
+    known = direct_rooms.list_for_people(call.context.db, (person,))
+    usable = [each for each in known if not call.context.channels.is_local(each.instance)]
     return next((each for each in usable if each.instance == arrival.instance), next(iter(usable), None))
 
 
 def _send_link(call: CommandCall, room: DirectRoom, link: str) -> None:
-    case = call.case
+    case = call.context
     text = f"Open this within {ONCE // MINUTE} minutes; it works once, and signs its opener in as you:\n{link}"
     same = room.address == case.arrival.inbound.address
     new = NewEffect(

@@ -39,7 +39,7 @@ NEEDS = {
 def answer_status(call: CommandCall) -> IntakeResult:
     here = {target.folder: session for target, session in call.list_sessions()}
     parts = [_render_status(call, target.folder, here.get(target.folder)) for target in call.targets]
-    halted = switches.get(call.case.db, switches.PANIC)
+    halted = switches.get(call.context.db, switches.PANIC)
     if elsewhere := _render_elsewhere(call, halted=halted is not None):
         parts.append(elsewhere)
     if halted is not None:
@@ -50,8 +50,8 @@ def answer_status(call: CommandCall) -> IntakeResult:
 def _render_elsewhere(call: CommandCall, *, halted: bool) -> str:
     """The overview in short, of the other agents that the sender may see. It is for the sender alone, so it is said in
     a direct chat. Most people have no such right, and then nothing is counted."""
-    db, now = call.case.db, call.case.now
-    if not call.case.arrival.inbound.direct:
+    db, now = call.context.db, call.context.now
+    if not call.context.arrival.inbound.direct:
         return ""
     rights = read_operation_rights(db, call.names[0])
     if not rights.has_any:
@@ -76,7 +76,7 @@ def _render_agent(agent: StandingAgent, now: int) -> str:
 
 
 def _render_status(call: CommandCall, folder: str, session: Session | None) -> str:
-    db, group = call.case.db, call.load_group(folder, session)
+    db, group = call.context.db, call.load_group(folder, session)
     own = session is not None and session.provider != ""
     model = session.model if session is not None and session.model else ""
     lines = [
@@ -103,7 +103,7 @@ def _render_moment(task: Task) -> str:
 
 
 def _render_turn(call: CommandCall, session: Session) -> str:
-    db, now = call.case.db, call.case.now
+    db, now = call.context.db, call.context.now
     turn = turns.find_open(db, session.id)
     if turn is None:
         return "nothing"
@@ -119,7 +119,7 @@ def _render_age(age: int) -> str:
 
 @chat_command("usage", right=CommandRight.MEMBER, help="what this conversation has cost, and what is left")
 def answer_usage(call: CommandCall) -> IntakeResult:
-    db, now = call.case.db, call.case.now
+    db, now = call.context.db, call.context.now
     today, month = start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now)
     lines: list[str] = []
     for _, session in call.list_sessions():

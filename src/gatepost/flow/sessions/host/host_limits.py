@@ -106,15 +106,15 @@ class DiskReserve:
 
 class HostLimits:
     def __init__(
-        self, parts: SessionDeps, awake: Callable[[], list[AwakeSession]], end_others: Callable[[], None]
+        self, deps: SessionDeps, awake: Callable[[], list[AwakeSession]], end_others: Callable[[], None]
     ) -> None:
-        self._parts, self._awake, self._end_others = parts, awake, end_others
-        self._usage, self.shortage = parts.usage, parts.shortage
+        self._deps, self._awake, self._end_others = deps, awake, end_others
+        self._usage, self.shortage = deps.usage, deps.shortage
         self.low = ""  # why nothing may be woken, '' if there is space
         self._not_before = 0.0  # the next look for who filled the disk
         self._looked: dict[str, float] = {}  # by session: when its trees are looked at next
         self._filled: dict[str, str] = {}  # groups that are kept asleep, because their files filled the disk, and why
-        self._reserve = DiskReserve(parts.home)
+        self._reserve = DiskReserve(deps.home)
         self._share = NO_SHARE  # of the disk, that one agent may have
 
     async def run(self) -> None:
@@ -136,8 +136,8 @@ class HostLimits:
     # The free space of the disk.
 
     async def watch_floor(self) -> None:
-        config = self._parts.config
-        spaces = await self._usage.quick(self.shortage.measure, self._parts.disks)
+        config = self._deps.config
+        spaces = await self._usage.quick(self.shortage.measure, self._deps.disks)
         shortage = check_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
         if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")
@@ -150,7 +150,7 @@ class HostLimits:
     async def _keep_reserve(self, space: FileSystemSpace) -> None:
         """There is enough now. `space`: of the home. Groups that filled the disk may wake once a reserve that was given
         up could be made again."""
-        config = self._parts.config
+        config = self._deps.config
         self._share = find_share(space)
         floor = find_floor(space, config[FLOOR_MB], config[FLOOR_FILES])
         of_size = bool(floor.size) and space.free < SMALL * config[DISK_MB] * MIB
@@ -169,14 +169,12 @@ class HostLimits:
 
     async def _notify_owners(self, live: AwakeSession, why: str) -> None:
         """Once for each time. Its room is told with the end of its turn."""
-        now, parts, folder = self._parts.clock.now(), self._parts, live.session.folder
+        now, deps, folder = self._deps.clock.now(), self._deps, live.session.folder
         text = f"The agent {folder} was stopped: {why}. Its files stay; the other agents go on."
         with suppress(GatepostError):
-            rooms = await parts.store.write(
-                add_owner_notices, parts.channels, f"disk:{live.session.id}:{now}", text, now
-            )
+            rooms = await deps.store.write(add_owner_notices, deps.channels, f"disk:{live.session.id}:{now}", text, now)
             for room in rooms:
-                parts.events.room(*room)
+                deps.events.room(*room)
 
     async def _relieve(self, shortage: DiskShortage) -> None:
         """Freeze them all, so that what is measured stays true; end who grew most; let the others go on."""
@@ -196,7 +194,7 @@ class HostLimits:
             elif shortage.level is SpaceLevel.EMPTY or self._filled:
                 ended = await self._find_space([live for live, _ in lives], shortage)
         finally:
-            if self._parts.freezer.may_go_on():  # else whoever lets them all go on does so with these
+            if self._deps.freezer.may_go_on():  # else whoever lets them all go on does so with these
                 await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
             _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
@@ -231,7 +229,7 @@ class HostLimits:
         self._end_others()
 
     async def _growth(self, lives: Sequence[tuple[AwakeSession, Sandbox]]) -> dict[str, DiskGrowth]:
-        folders = await self._parts.store.read(_folders)
+        folders = await self._deps.store.read(_folders)
         pids = await self._usage.quick(sandbox_processes.list_pids, [sandbox for _, sandbox in lives])
         found = {}
         for (live, _), own in zip(lives, pids, strict=True):
@@ -242,7 +240,7 @@ class HostLimits:
 
     def _devices(self) -> set[int]:
         found = set()
-        for place in (self._parts.home.path, self._parts.home.worktrees):
+        for place in (self._deps.home.path, self._deps.home.worktrees):
             with suppress(OSError):
                 found.add(os.stat(place).st_dev)
         return found
@@ -269,7 +267,7 @@ class HostLimits:
         due = [(live, each) for live, each in lives if self._looked.get(live.session.id, 0.0) <= now]
         if not due:
             return
-        folders = await self._parts.store.read(_folders)
+        folders = await self._deps.store.read(_folders)
         pids = await self._usage.quick(sandbox_processes.list_pids, [sandbox for _, sandbox in due])
         awake = {live.session.folder for live, _ in lives}
         for (live, _), own in zip(due, pids, strict=True):

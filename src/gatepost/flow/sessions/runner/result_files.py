@@ -57,18 +57,18 @@ def copy_files(home: Home, session_id: str, key: str, names: list[str], sizes: l
 
 
 async def copy_result_files(
-    parts: SessionDeps, session_id: str, turn: Turn | None, frame: ResultFrame
+    deps: SessionDeps, session_id: str, turn: Turn | None, frame: ResultFrame
 ) -> tuple[OutboundFile, ...]:
     """Copy the files of a result that will be taken: the ledger judges the rest, and it has no files."""
     if turn is None or turn.instance == replays.INSTANCE:  # what is not sent needs no copies
         return ()
     ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
-    if not ours or frame.part >= parts.config[MOST_RESULTS]:
+    if not ours or frame.part >= deps.config[MOST_RESULTS]:
         return ()
-    if await parts.store.read(outbox.find_by_key, results.key_of(frame)) is not None:
+    if await deps.store.read(outbox.find_by_key, results.key_of(frame)) is not None:
         return ()  # it was taken, and its files with it
     try:
-        return await _reserve_and_copy(parts, session_id, turn, frame)
+        return await _reserve_and_copy(deps, session_id, turn, frame)
     except (GatepostError, OSError) as error:
         if is_transient(error):
             raise  # the result is not acknowledged, so it comes again with its files
@@ -77,19 +77,19 @@ async def copy_result_files(
 
 
 async def _reserve_and_copy(
-    parts: SessionDeps, session_id: str, turn: Turn, frame: ResultFrame
+    deps: SessionDeps, session_id: str, turn: Turn, frame: ResultFrame
 ) -> tuple[OutboundFile, ...]:
     counted = results.key_of(frame)
     key, names = counted.replace("/", "-"), frame.files
-    sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
+    sizes = await deps.files.run(session_id, measure_files, deps.home, session_id, key, names)
     new = NewSentFiles(key=counted, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
-    now = parts.clock.now()
-    await parts.store.write(outgoing_messages.reserve_file_bytes, parts.config, new, "send files", now, durable=False)
+    now = deps.clock.now()
+    await deps.store.write(outgoing_messages.reserve_file_bytes, deps.config, new, "send files", now, durable=False)
     try:
-        copies = await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
-        if parts.passing is not None:
-            await parts.passing.put_sent(copies)
+        copies = await deps.files.run(session_id, copy_files, deps.home, session_id, key, names, sizes)
+        if deps.passing is not None:
+            await deps.passing.put_sent(copies)
         return copies
     except (GatepostError, OSError):
-        parts.store.post(sent_files.remove, counted, lane=session_id)
+        deps.store.post(sent_files.remove, counted, lane=session_id)
         raise

@@ -257,25 +257,25 @@ class StatusLines:
     ends, where nothing shows that it was. Some may be lost. On channels that the gateway itself is, the page folds
     them."""
 
-    def __init__(self, parts: SessionDeps, session: Session) -> None:
-        self._parts, self._session = parts, session
+    def __init__(self, deps: SessionDeps, session: Session) -> None:
+        self._deps, self._session = deps, session
         self.shown_in = ("", 0)  # the last turn that had some, and its epoch
         self._shown = self._next_at = 0
 
     async def show(self, turn: Turn, text: str) -> None:
-        channels = self._parts.channels
+        channels = self._deps.channels
         if Feature.EDIT not in channels.get_kind(turn.instance).features:
             return
-        now, moment = self._parts.clock.now(), self._parts.clock.monotonic()
+        now, moment = self._deps.clock.now(), self._deps.clock.monotonic()
         place = (turn.id, turn.epoch)
         shown = self._shown if place == self.shown_in else 0
         if shown >= MOST_STATUSES or moment < self._next_at:
             return  # the next one says more
         self.shown_in, self._shown, self._next_at = place, shown + 1, moment + STATUS_PAUSE
         given = (channels, turn.id, turn.epoch, text, self._shown, now)
-        room = await self._parts.store.write(record_status, *given, durable=False, lane=self._session.id)
+        room = await self._deps.store.write(record_status, *given, durable=False, lane=self._session.id)
         if room is not None:
-            self._parts.events.room(*room)
+            self._deps.events.room(*room)
 
 
 def record_status(

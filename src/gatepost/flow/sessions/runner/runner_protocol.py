@@ -69,17 +69,17 @@ class RunnerPort(Protocol):
 class RunnerProtocol:
     """The conversation with one runner."""
 
-    def __init__(self, parts: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
-        self.parts, self.session, self.group, self.provider = parts, session, group, provider
+    def __init__(self, deps: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
+        self.deps, self.session, self.group, self.provider = deps, session, group, provider
         self._port = port
         self.socket: RunnerSocket | None = None
         self._welcomed = False
         self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
-        self.keys = CallKeys(parts.store)
-        self.draft = SessionDraft(parts.drafts, session.id, group.name or session.folder, self.send)
+        self.keys = CallKeys(deps.store)
+        self.draft = SessionDraft(deps.drafts, session.id, group.name or session.folder, self.send)
         self.order = ResultOrder(self.send, lambda: self.turn is not None and self.open)
         self._waiting: runner_frames.ClaimFrame | None = None  # a claim that is answered when there is something
-        self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
+        self.heard_at = self.active_at = self._renewed_at = deps.listening.now()
         self.turn: Turn | None = None
         self.tool_timeout = 0
         self.claimed = False  # it has come as far as to ask for work and get some
@@ -91,9 +91,9 @@ class RunnerProtocol:
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
         self._troubles = 0
-        self._statuses = StatusLines(parts, session)
-        self._timeline = TurnTimeline(parts, session)
-        self.requests = RunnerRequests(parts, session, group, provider, self.send)
+        self._statuses = StatusLines(deps, session)
+        self._timeline = TurnTimeline(deps, session)
+        self.requests = RunnerRequests(deps, session, group, provider, self.send)
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
@@ -115,7 +115,7 @@ class RunnerProtocol:
             self._early.append(frame)
 
     async def receive(self, frames: list[runner_frames.FromRunner]) -> None:
-        self.heard_at = self.parts.listening.now()
+        self.heard_at = self.deps.listening.now()
         for part in results.split_batches(frames):
             is_use = isinstance(part, runner_frames.EventFrame) and part.kind == EventKind.TOOL_USE
             if self.keys.unsettled and (is_use or isinstance(part, list)):
@@ -132,12 +132,12 @@ class RunnerProtocol:
             case runner_frames.ClaimFrame():
                 await self._claim(frame)
             case runner_frames.RowsBegunFrame():
-                ok = self._is_own(frame.turn) and await self.parts.store.write(
+                ok = self._is_own(frame.turn) and await self.deps.store.write(
                     turns.begin,
                     frame.turn,
                     frame.epoch,
                     tuple(frame.rows),
-                    self.parts.clock.now(),
+                    self.deps.clock.now(),
                     lane=self.session.id,
                 )
                 self.send(runner_frames.AckFrame(id=frame.id, ok=ok))
@@ -178,14 +178,14 @@ class RunnerProtocol:
 
     def interrupt(self) -> None:
         """Interrupt it: its time is up. It may say how far it has come; nothing new joins the turn."""
-        self.time_up_at = self.parts.listening.now()
+        self.time_up_at = self.deps.listening.now()
         self.send(runner_frames.InterruptFrame(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
         return self.turn is not None and self.turn.id == turn_id
 
     async def _welcome(self) -> None:
-        frame, self._fork_source = await make_welcome(self.parts, self.session, self.group, self.provider)
+        frame, self._fork_source = await make_welcome(self.deps, self.session, self.group, self.provider)
         self.send(frame)
         self.send(runner_frames.BellFrame())
 
@@ -217,23 +217,23 @@ class RunnerProtocol:
             self.giving = False
 
     async def _try_claim(self, frame: runner_frames.ClaimFrame) -> TurnClaim | None:
-        now, most = self.parts.clock.now(), self.parts.config[BATCH]
+        now, most = self.deps.clock.now(), self.deps.config[BATCH]
         if not self.open:
             return None
         if not frame.turn:
             rings = self._port.rings
-            claim, ended = await self.parts.store.write(
+            claim, ended = await self.deps.store.write(
                 self._claim_batch, frame, now, most, durable=frame.ready, lane=self.session.id
             )
             self._drained_at = rings if claim is not None and not claim.more else -1
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
-                self.parts.events.room(*ended)
+                self.deps.events.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None or self._compacting:
             return None
         self._drained_at = -1  # what joins a turn may be given back at its end
-        return await self.parts.store.write(
+        return await self.deps.store.write(
             turn_claims.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
         )
 
@@ -249,14 +249,14 @@ class RunnerProtocol:
         turn = claim.turn
         if not self._is_own(turn.id):
             self._known_conversation = "" if claim.returning else claim.conversation
-            self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
+            self.turn_since, self.warned, self.time_up_at = self.deps.listening.now(), False, None
             self._compacting = claim.compacts
-        self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
+        self.turn, self.claimed, self.active_at = turn, True, self.deps.listening.now()
         seen = turn.rights != firings.RIGHTS  # a scheduled run that finds nothing to say is not seen
         self.draft.begin(turn, shown=seen and not self._compacting)
         if seen:
-            self.parts.typing.start(turn.instance, turn.address, turn.thread, claim.read)
-        self.parts.events.change(turn.instance, turn.address)
+            self.deps.typing.start(turn.instance, turn.address, turn.thread, claim.read)
+        self.deps.events.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
             rows=list(claim.rows),
@@ -274,12 +274,12 @@ class RunnerProtocol:
         self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
         """Return the claim, and the room of a turn that ended with it because its time had run out."""
-        given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
+        given = (self.session.id, self.provider, self.deps.owner, now, LEASE, most)
         claimed = turn_claims.claim_waiting(db, *given, ready=frame.ready)
         unfinished = turns.find_open(db, self.session.id) if claimed is None else None
         if unfinished is None:
             return claimed, None
-        ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session, unfinished)
+        ended = turn_settlement.end_timed_out_turn(db, self.deps, self.session, unfinished)
         return turn_claims.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
@@ -288,27 +288,27 @@ class RunnerProtocol:
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
         self.turn = replace(turn, conversation=conversation)
-        now, known, lane = self.parts.clock.now(), conversation == self._known_conversation, self.session.id
-        self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, known, lane=lane)
+        now, known, lane = self.deps.clock.now(), conversation == self._known_conversation, self.session.id
+        self.deps.store.post(turns.set_conversation, turn_id, epoch, conversation, now, known, lane=lane)
 
     async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
-        now = self.parts.clock.now()
-        self.active_at = self.parts.listening.now()
+        now = self.deps.clock.now()
+        self.active_at = self.deps.listening.now()
         if self.draft.channel is not None and not all(frame.to for frame in frames):
             self.draft.expect_delivery()
         given = [
-            (frame, await copy_result_files(self.parts, self.session.id, self.turn, frame) if frame.files else ())
+            (frame, await copy_result_files(self.deps, self.session.id, self.turn, frame) if frame.files else ())
             for frame in frames
         ]
-        parts, session_id, config = self.parts, self.session.id, self.parts.config
+        deps, session_id, config = self.deps, self.session.id, self.deps.config
         limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
         room = self.turn or self.session
-        taken = await parts.pump.write(
+        taken = await deps.pump.write(
             room.instance,
             room.address,
             partial(
                 results.record_results,
-                channels=parts.channels,
+                channels=deps.channels,
                 session_id=session_id,
                 results=given,
                 limits=limits,
@@ -319,9 +319,9 @@ class RunnerProtocol:
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
-                parts.events.room(instance, address)
+                deps.events.room(instance, address)
         if taken.asked:
-            parts.events.requests()
+            deps.events.requests()
         for answer in taken.answers:
             self.send(answer)
         if taken.exceeded and self._is_own(taken.exceeded):
@@ -331,7 +331,7 @@ class RunnerProtocol:
         """Fail the turn, tell people, and end the runner with it: one that does not stop would claim nothing."""
         if self.turn is not None:
             await turn_settlement.settle_broken_turn(
-                self.parts, self.session, self.turn, FailureCause(reason=reason), "fatal"
+                self.deps, self.session, self.turn, FailureCause(reason=reason), "fatal"
             )
         self.end_turn()
         raise Invalid("", reason)
@@ -345,12 +345,12 @@ class RunnerProtocol:
         await self._statuses.show(turn, frame.text)
 
     async def _receive_ping(self, frame: runner_frames.PingFrame) -> None:
-        now, heard_at = self.parts.clock.now(), self.heard_at
+        now, heard_at = self.deps.clock.now(), self.heard_at
         self.tool_timeout = to_microseconds(min(frame.tool_timeout, 3600.0)) if frame.tool else 0
         if self.turn is not None and heard_at - self._renewed_at > LEASE // 3:
             self._renewed_at = heard_at
             turn, lane = self.turn, self.session.id
-            await self.parts.store.write(turns.renew_lease, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
+            await self.deps.store.write(turns.renew_lease, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
         """End a turn by JSON-RPC on router.sock, for other agent loops."""
@@ -381,10 +381,10 @@ class RunnerProtocol:
     async def _submit(self, frame: runner_frames.SubmitTurnFrame) -> runner_frames.AckFrame:
         """End the turn. Said twice, it is done once."""
         if self.turn is None or not self._is_own(frame.turn) or frame.epoch != self.turn.epoch:
-            ended = await self.parts.store.read(turns.get, frame.turn)
+            ended = await self.deps.store.read(turns.get, frame.turn)
             known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
             return runner_frames.AckFrame(id=frame.id, ok=known)
-        now, turn = self.parts.clock.now(), self.turn
+        now, turn = self.deps.clock.now(), self.turn
         if frame.conversation:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == runner_frames.SUCCESS:
@@ -393,45 +393,45 @@ class RunnerProtocol:
             if not await self._finish(turn, usage, now, " ".join(frame.withheld.split())):
                 self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
-                await turn_settlement.settle_broken_turn(self.parts, self.session, turn, unread)
+                await turn_settlement.settle_broken_turn(self.deps, self.session, turn, unread)
         elif self.time_up_at is not None:
             self._drained_at, self.failure = -1, frame
-            await turn_settlement.settle_timed_out_turn(self.parts, self.session, turn, handed_over=True)
+            await turn_settlement.settle_timed_out_turn(self.deps, self.session, turn, handed_over=True)
         else:
             wait = to_microseconds(frame.retry_after) if frame.retry_after is not None else None
             self._drained_at = -1
             reason, self.failure = frame.error or "the agent failed", frame
             cause = FailureCause(reason=reason, wait=wait, finished=frozenset(frame.finished))
-            if frame.error_class in PASSING and (lack := await self.parts.find_shortage()):
+            if frame.error_class in PASSING and (lack := await self.deps.find_shortage()):
                 cause = replace(Ending(reason).during(lack).to_failure(turn, final=False), finished=cause.finished)
-            await turn_settlement.settle_broken_turn(self.parts, self.session, turn, cause, frame.error_class)
+            await turn_settlement.settle_broken_turn(self.deps, self.session, turn, cause, frame.error_class)
         self.end_turn()
         return runner_frames.AckFrame(id=frame.id)
 
     async def _finish(self, turn: Turn, usage: str, now: int, withheld: str) -> bool:
-        store, lane = self.parts.store, self.session.id
+        store, lane = self.deps.store, self.session.id
         if not self._compacting:
             done = await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
             has_lines = turn.epoch > 1 or self._statuses.shown_in == (turn.id, turn.epoch)  # perhaps of an earlier try
             if done and has_lines:
-                self.parts.events.room(turn.instance, turn.address)
+                self.deps.events.room(turn.instance, turn.address)
             return done
-        done = await store.write(compaction.finish_turn, self.parts.channels, turn, usage, now, lane=lane)
+        done = await store.write(compaction.finish_turn, self.deps.channels, turn, usage, now, lane=lane)
         if done:
-            self.parts.events.room(turn.instance, turn.address)
+            self.deps.events.room(turn.instance, turn.address)
             self._port.end_after_turn("its conversation was made shorter")
         return done
 
     def end_turn(self) -> None:
         self.draft.end()
         if self.turn is not None:
-            self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
-            self.parts.events.change(self.turn.instance, self.turn.address)
+            self.deps.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
+            self.deps.events.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._fork_source = None, 0, ""
         if self.requests.is_used:
             self.requests.end_turn()
         if self.session.parent:
-            self.parts.events.session(self.session.parent)  # it may have been told of this one's end
+            self.deps.events.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
-        self.active_at = self.parts.listening.now()
+        self.active_at = self.deps.listening.now()
         self._port.turn_ended()

@@ -261,13 +261,13 @@ class AwaitedAnswers:
 class RunnerRequests:
     def __init__(
         self,
-        parts: SessionDeps,
+        deps: SessionDeps,
         session: Session,
         group: Group,
         provider: str,
         send: Callable[[runner_frames.Frame], None],
     ) -> None:
-        self._parts, self._session, self._group, self._provider, self._send = parts, session, group, provider, send
+        self._deps, self._session, self._group, self._provider, self._send = deps, session, group, provider, send
         self._at_once = 0  # requests of the turn that were answered as they came
         self._named: set[str] = set()  # that this runner has named
         self.is_used = False  # its turn's end is to be told here
@@ -282,17 +282,17 @@ class RunnerRequests:
             return
         wish = parse_permission_request(event)
         quota.count(wish.input)
-        now, others = self._parts.clock.now(), frozenset(self._named)
-        rules = read_rules(self._parts.config)
-        chat = None if self._session.agent else ChatAsking(self._parts.channels, rules)
-        spec = find_spec(self._parts.home, self._provider)
+        now, others = self._deps.clock.now(), frozenset(self._named)
+        rules = read_rules(self._deps.config)
+        chat = None if self._session.agent else ChatAsking(self._deps.channels, rules)
+        spec = find_spec(self._deps.home, self._provider)
         options = RequestOptions(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
-        recorded = await self._parts.store.write(
+        recorded = await self._deps.store.write(
             record_request, self._session, turn, event, now, others, chat, options, lane=self._session.id
         )
         self.is_used = True
         for room in recorded.rooms:
-            self._parts.events.room(*room)
+            self._deps.events.room(*room)
         known = recorded.answer
         if known is not None:
             self._send(known)
@@ -301,9 +301,9 @@ class RunnerRequests:
                 self._write_refusal(event, spec.mode_option)
         else:
             self._named.add(wish.name)
-            self.awaited.add(wish.name, self._parts.listening.now())
-        self._parts.events.change(turn.instance, turn.address)
-        self._parts.events.requests()
+            self.awaited.add(wish.name, self._deps.listening.now())
+        self._deps.events.change(turn.instance, turn.address)
+        self._deps.events.requests()
 
     def _find_refusal(self, turn: Turn, event: runner_frames.EventFrame, quota: TimelineQuota) -> str:
         """Return why nobody is asked, '' if somebody is."""
@@ -316,16 +316,16 @@ class RunnerRequests:
         return ""
 
     def _write_refusal(self, event: runner_frames.EventFrame, mode_option: str) -> None:
-        now, own = self._parts.clock.now(), self._session.id
-        self._parts.store.post(record_refusal, event, self._group, mode_option, own, now, lane=own)
+        now, own = self._deps.clock.now(), self._session.id
+        self._deps.store.post(record_refusal, event, self._group, mode_option, own, now, lane=own)
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
         """Pass on what somebody said to a request that waited."""
-        self.awaited.remove(request, self._parts.listening.now())
+        self.awaited.remove(request, self._deps.listening.now())
         self._send(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
 
     def end_turn(self) -> None:
         if self._named:
-            self._parts.events.requests()  # what nobody answered is withdrawn, and its cards say so
+            self._deps.events.requests()  # what nobody answered is withdrawn, and its cards say so
         self._at_once, self.is_used = 0, bool(self._named)
         self.awaited.clear()

@@ -21,10 +21,10 @@ from gatepost.store.sessions.pinned_rules import PinnedRule
 from gatepost.store.sessions.sessions import Session, SessionMode, SessionNotes
 
 
-async def make_welcome(parts: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
+async def make_welcome(deps: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
     """Return the frame, and another session's conversation that this one goes on with, if no turn has done so yet."""
-    known, notes, fork_source = await parts.store.read(_read_memory, session.id, provider)
-    rules = render_pinned_rules(session, await parts.store.read(pinned_rules.list_for_group, session.folder))
+    known, notes, fork_source = await deps.store.read(_read_memory, session.id, provider)
+    rules = render_pinned_rules(session, await deps.store.read(pinned_rules.list_for_group, session.folder))
     frame = WelcomeFrame(
         session=session.id,
         folder=session.folder,
@@ -32,10 +32,10 @@ async def make_welcome(parts: SessionDeps, session: Session, group: Group, provi
         provider=provider,
         model=session.model or group.model,
         conversation=bound_conversation(known),
-        timezone=parts.config[TIMEZONE],
-        batch=parts.config[BATCH],
+        timezone=deps.config[TIMEZONE],
+        batch=deps.config[BATCH],
         spans_rooms=session.mode == SessionMode.AGENT_SHARED,
-        options=_make_options(parts, session, group, provider),
+        options=_make_options(deps, session, group, provider),
         pinned=notes.pinned,
         rules=rules,
         summary=notes.summary,
@@ -45,13 +45,13 @@ async def make_welcome(parts: SessionDeps, session: Session, group: Group, provi
     return frame, fork_source
 
 
-def _make_options(parts: SessionDeps, session: Session, group: Group, provider: str) -> dict[str, Any]:
+def _make_options(deps: SessionDeps, session: Session, group: Group, provider: str) -> dict[str, Any]:
     """The group's, as the session's own mode changes them. A mode of another provider, which the group had before, is
     left out."""
     options = {**group.options}
     if options.get("transcribe") in (None, "", "on"):
-        options |= make_transcribe_options(parts.config)
-    spec = find_spec(parts.home, provider)
+        options |= make_transcribe_options(deps.config)
+    spec = find_spec(deps.home, provider)
     if session.permission_mode in {each.id for each in spec.modes}:
         options[spec.mode_option] = session.permission_mode
     return options

@@ -41,8 +41,8 @@ class TimelineQuota:
 
 
 class TurnTimeline:
-    def __init__(self, parts: SessionDeps, session: Session) -> None:
-        self._parts, self._session = parts, session
+    def __init__(self, deps: SessionDeps, session: Session) -> None:
+        self._deps, self._session = deps, session
         self._at = ("", 0)  # turn and epoch that the quota is of
         self._quota = TimelineQuota()
 
@@ -63,9 +63,9 @@ class TurnTimeline:
             return
         if quota.count(data):
             kind, data = TimelineKind.STATUS, {"text": UNTOLD}
-        now, own = self._parts.clock.now(), self._session.id
-        self._parts.store.post(timeline.add, own, turn.id, kind, data, now, lane=own)
-        self._parts.events.change(turn.instance, turn.address)
+        now, own = self._deps.clock.now(), self._session.id
+        self._deps.store.post(timeline.add, own, turn.id, kind, data, now, lane=own)
+        self._deps.events.change(turn.instance, turn.address)
 
 
 def make_timeline_entry(event: EventFrame) -> tuple[TimelineKind, dict[str, Any]] | None:
