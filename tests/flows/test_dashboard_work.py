@@ -192,3 +192,20 @@ async def test_a_worktree_is_made_saved_and_archived(desk: DashboardDesk, shop: 
     assert desk.ask("worktree.list") == [] and not place.exists()
     [kept] = desk.ask("worktree.list", archived=True)
     assert kept["branchName"] == "fix"
+
+
+@pytest.mark.page(
+    "memory", "memory.add: Add an entry", "memory.edit: Edit", "memory.forget: Forget", "memory.undo: Take back"
+)
+async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_back(desk: DashboardDesk) -> None:
+    await desk.open("/memory")
+    await desk.press("Add an entry", "memory.add", folder="home", text="The bins go on Tuesday.")
+    await desk.press("Edit", "memory.edit", desk.row("Tuesday"), text="The bins go on Wednesday.")
+    [kept] = desk.ask("memory.list")
+    assert (kept["text"], kept["replaces"]) == ("The bins go on Wednesday.", kept["id"] - 1)
+
+    await desk.press("Take back", "memory.undo", since="1h")
+    [kept] = desk.ask("memory.list")
+    assert kept["text"] == "The bins go on Tuesday."
+    await desk.press("Forget", "memory.forget", desk.row("Tuesday"))
+    assert desk.ask("memory.list") == []

@@ -42,6 +42,6 @@ def list_actions(entry: Memory) -> tuple[Action, ...]:
         return ()
     given = {"id": entry.id}
     return (
-        Action(label="Edit", operation="memory.edit", args={**given, "text": entry.text}, asks=True),
+        Action(label="Edit", operation="memory.edit", args=given, asks=True),
         Action(label="Forget", operation="memory.forget", args=given, tone=Tone.BAD),
     )
