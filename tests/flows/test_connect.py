@@ -82,7 +82,7 @@ async def test_a_model_is_connected_by_one_command(daemon: DaemonProcess, agent:
 
         assert (done.returncode, report["ok"], report["answer"]) == (0, True, "ready")
         assert report["sandbox"] == "bubblewrap" and report["tools"] > 3 and report["cost_usd"] > 0
-        assert {"set_work", "reply"} <= set(endpoint.calls[0].tools)
+        assert {"find_tools", "reply"} <= set(endpoint.calls[0].tools)
         group = await shown(daemon, "group", "show", "home")
         assert (group["provider"], group["model"], group["sessions"]) == (agent, MODELS[agent], [])
         assert [room["address"] for room in await shown(daemon, "room", "list") if "trial" in room["address"]] == []

@@ -83,7 +83,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
         assert work(gateway) == "word: plum"
         assert account.unaccounted == 0
     first, last = endpoint.calls[0], endpoint.calls[-1]
-    assert {"set_work", "get_work", "reply"} <= set(first.tools)
+    assert {"remember", "find_tools", "reply"} <= set(first.tools)
     assert b"You like plums." in first.raw and b"How you are reached" in first.raw
     assert first.body["model"] == "small-1"
     assert last.count_text("remember the word plum") == 1

@@ -140,7 +140,9 @@ async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withd
     with a_daemon(tmp_path) as daemon:
         group = Home(daemon.home).group("home")
         (group / "client.py").write_text(CLIENT)
-        mounted = daemon.gatepost("group", "set", "home", f"mounts={SITE}:/workspace/extra/site")
+        mounted = daemon.gatepost(
+            "group", "set", "home", f"mounts={SITE}:/workspace/extra/site", "options.tool_groups=all"
+        )
         assert mounted.returncode == 0, mounted.stderr
         chat = [sys.executable, "-m", "gatepost", "chat", "-m", mode, "--wait"]
         asked = await asyncio.create_subprocess_exec(*chat, env=daemon.env, stdout=subprocess.PIPE)
