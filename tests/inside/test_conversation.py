@@ -1,7 +1,11 @@
 """A conversation on disk: what a model is shown of it, and what a crash leaves."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from gatepost.inside.agent_loop import make_tool_call
 from gatepost.inside.conversation import (
     MISSING,
     AssistantEntry,
@@ -18,6 +22,7 @@ from gatepost.inside.conversation import (
     order_messages,
 )
 from gatepost.inside.media import MediaKind
+from gatepost.inside.model_api import RequestedToolCall
 
 
 def test_an_answer_stands_before_what_came_meanwhile() -> None:
@@ -111,6 +116,39 @@ def test_a_line_that_was_being_written_in_a_crash_is_forgotten(tmp_path: Path) -
     after.add(AssistantEntry("t", 1, "b"))
 
     assert ModelConversation(tmp_path, "c-1").entries == [UserEntry("t", "a"), AssistantEntry("t", 1, "b")]
+
+
+def test_a_damaged_line_stands_for_nothing_and_the_others_stay_in_their_places(tmp_path: Path) -> None:
+    before = ModelConversation(tmp_path, "c-1")
+    before.add(UserEntry("t", "a"), AssistantEntry("t", 1, "b"), UserEntry("t-2", "c"), AssistantEntry("t-2", 3, "d"))
+    path = tmp_path / "c-1.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for damaged in (b"\0\0\0\n", b'{"type":"heard","tur\xff\n', b"[]\n", b'{"type":"x","a":' + b"[" * 5000 + b"\n"):
+        path.write_bytes(b"".join([lines[0], damaged, *lines[2:]]))
+        found = order_messages(ModelConversation(tmp_path, "c-1").entries)
+        assert found == [UserMessage("a"), UserMessage("c"), AssistantMessage("d")]
+
+
+def test_a_disk_that_becomes_full_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation, write = ModelConversation(tmp_path, "c-1"), os.write
+    conversation.add(UserEntry("t", "a"))
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
+    with pytest.raises(OSError, match="space"):
+        conversation.add(AssistantEntry("t", 1, "lost"))
+    monkeypatch.undo()
+    conversation.add(AssistantEntry("t", 1, "b"))
+
+    expected = [UserEntry("t", "a"), AssistantEntry("t", 1, "b")]
+    assert conversation.entries == expected == ModelConversation(tmp_path, "c-1").entries
+
+
+@pytest.mark.parametrize("depth", [101, 900, 100_000])
+def test_arguments_that_nest_without_end_are_no_end_of_a_conversation(depth: int, tmp_path: Path) -> None:
+    """A stranger's words steer what a model writes."""
+    deep = '{"a":' + "[" * depth + "]" * depth + "}"
+    call = make_tool_call(RequestedToolCall("send", deep))
+    assert call.bad == deep[:2000] and call.input == {}
+    assert make_tool_call(RequestedToolCall("send", '{"a":[[1]]}')).input == {"a": [[1]]}
 
 
 def test_a_name_is_never_a_way_out_of_the_folder(tmp_path: Path) -> None:

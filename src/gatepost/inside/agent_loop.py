@@ -28,6 +28,7 @@ from gatepost.inside.conversation import (
     ToolResultEntry,
     UserEntry,
     UserMessage,
+    is_too_deep,
     place_messages,
 )
 from gatepost.inside.conversation_context import MOST_FITS, ContextLimits, ConversationContext
@@ -343,7 +344,7 @@ class AgentLoop:
         raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)
 
     def _make_entry(self, turn: str, seen: int, reply: CompletionReply, size: int, read: int) -> AssistantEntry:
-        uses = [_make_tool_call(wanted) for wanted in reply.wanted]
+        uses = [make_tool_call(wanted) for wanted in reply.wanted]
         if reply.cut and uses:  # what is whole of it may be a beginning
             uses[-1] = msgspec.structs.replace(uses[-1], cut=True)
         return AssistantEntry(turn, seen, reply.text, tuple(uses), self._model, size, read)
@@ -446,12 +447,15 @@ def find_endpoint(place: ProviderContext, wire: ModelApi, options: AgentLoopOpti
     )
 
 
-def _make_tool_call(wanted: RequestedToolCall) -> AssistantToolCall:
+def make_tool_call(wanted: RequestedToolCall) -> AssistantToolCall:
     name = f"u-{os.urandom(8).hex()}"
     try:
-        return AssistantToolCall(name, wanted.tool, msgspec.json.decode(wanted.arguments or "{}", type=dict[str, Any]))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        arguments = msgspec.json.decode(wanted.arguments or "{}", type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return AssistantToolCall(name, wanted.tool, bad=wanted.arguments[:2000])
+    if is_too_deep(arguments):
+        return AssistantToolCall(name, wanted.tool, bad=wanted.arguments[:2000])
+    return AssistantToolCall(name, wanted.tool, arguments)
 
 
 def render_items(items: list[Item], place: ProviderContext) -> str:

@@ -6,6 +6,7 @@ it answers and before those that came meanwhile. Results of its tool calls stand
 place of what came before it, for the model alone: the file keeps everything.
 """
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from gatepost.inside.media import MIMES, MediaBlock, MediaKind
 from gatepost.inside.prompts import prompt
 
 MISSING = "This call was cut off before its result was known."
+DEEPEST = 100  # levels of the arguments of a call; the gateway takes no more either
 SUMMARY = "Older messages of this conversation are summed up here, to make room. You have said and done what it says."
 
 
@@ -109,6 +111,8 @@ class SummaryMessage(UserMessage, frozen=True):
 
 ConversationMessage = UserMessage | AssistantMessage
 
+DAMAGED = RejectedTurnEntry("")
+
 _decode = msgspec.json.Decoder(ConversationEntry).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -173,9 +177,13 @@ class ModelConversation:
 
     def add(self, *entries: ConversationEntry) -> None:
         """On the disk when this returns."""
+        lines = b"".join(_encode(entry) + b"\n" for entry in entries)
         handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(handle, b"".join(_encode(entry) + b"\n" for entry in entries))
+            size = os.fstat(handle).st_size
+            if os.write(handle, lines) < len(lines):  # a disk that became full: half a line would spoil the next one
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -229,4 +237,28 @@ class ModelConversation:
 def _entries(lines: Iterable[bytes]) -> Iterable[ConversationEntry]:
     for line in lines:
         if line:
-            yield _decode(line)
+            yield _read_entry(line)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Return True if a later process might not read it again: a line is read by recursion."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            held
+            for each in level
+            for held in (each.values() if isinstance(each, dict) else each)
+            if isinstance(held, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _read_entry(line: bytes) -> ConversationEntry:
+    """A line that is damaged stands for nothing, in its place: what comes behind it is counted by lines."""
+    try:
+        entry: ConversationEntry = _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return DAMAGED
+    return entry

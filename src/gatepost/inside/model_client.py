@@ -63,6 +63,6 @@ class ModelClient:
                         return reply
                     if watch is not None:
                         watch(stream)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
         raise IncompleteResponse("the model's answer broke off")
