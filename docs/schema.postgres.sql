@@ -115,6 +115,12 @@ CREATE TABLE database_lives (
             since BIGINT NOT NULL,
             request_id TEXT COLLATE "C" NOT NULL DEFAULT ''   -- by which somebody decides about what is held
         );
+CREATE TABLE direct_room_readers (
+            instance TEXT COLLATE "C" NOT NULL,
+            address TEXT COLLATE "C" NOT NULL,
+            identity TEXT COLLATE "C" NOT NULL,
+            PRIMARY KEY (instance, address, identity)
+        );
 CREATE TABLE direct_rooms (
             user_id TEXT COLLATE "C" NOT NULL,
             instance TEXT COLLATE "C" NOT NULL,

@@ -142,6 +142,12 @@ CREATE TABLE destinations (
         created_at INTEGER NOT NULL,
         PRIMARY KEY (folder, name)
     ) STRICT;
+CREATE TABLE direct_room_readers (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            identity TEXT NOT NULL,
+            PRIMARY KEY (instance, address, identity)
+        ) STRICT;
 CREATE TABLE direct_rooms (
             user_id TEXT NOT NULL,
             instance TEXT NOT NULL,

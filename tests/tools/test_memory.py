@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
@@ -14,7 +15,8 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
 from gatepost.store.port import Db
-from gatepost.store.rooms import direct_rooms
+from gatepost.store.rooms import direct_rooms, origins
+from gatepost.store.rooms.origins import Origin
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
 
@@ -81,6 +83,50 @@ async def test_what_few_have_said_is_told_to_many_only_if_a_person_agrees(known_
     assert await remembered(agent) == []
 
 
+@pytest.mark.parametrize("scope", [MemoryScope.AGENT, MemoryScope.FAMILY])
+async def test_what_everybody_is_told_is_changed_and_forgotten_only_if_a_person_agrees(
+    scope: MemoryScope, agent: GateAgent
+) -> None:
+    """Else a secret would be told to all by way of a correction, and a stranger would have all of it forgotten."""
+    wide = Memory(folder="acme/eng", text="We open at 9.", scope=scope, trust=MemoryTrust.MEMBER, created_at=1)
+    known = await agent.store.write(memories.add, wide)
+    await agent.store.write(make_direct)
+    for name, arguments in (
+        ("remember", {"text": "Ann is ill.", "replaces": known.id}),
+        ("remember", {"text": "Ann is ill.", "replaces": known.id, "known_to": "person"}),
+        ("forget", {"id": known.id}),
+        ("call_tool", {"name": "forget", "arguments": {"id": known.id}}),
+    ):
+        answer = await agent.call(name, **arguments)
+        assert answer.failed and "a person's approval" in answer.text  # nobody can be asked here
+    assert [each.text for each in await remembered(agent)] == ["We open at 9."]
+
+
+async def test_a_correction_that_was_allowed_is_made_in_no_room_as_well(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, rules=(parse("remember"),), turn=False)
+    wide = Memory(folder="acme/eng", text="At 9.", scope=MemoryScope.AGENT, trust=MemoryTrust.MEMBER, created_at=1)
+    known = await agent.store.write(memories.add, wide)
+    assert result(await agent.call("remember", text="At 10.", replaces=known.id))["known_to"] == "agent"
+    assert [(each.text, each.scope) for each in await remembered(agent)] == [("At 10.", MemoryScope.AGENT)]
+
+
+async def test_a_turn_that_somebody_else_asked_for_recalls_nothing_private(agent: GateAgent) -> None:
+    """A task or an errand in somebody's direct room, which another person planted there."""
+    await agent.store.write(make_direct)
+    result(await agent.call("remember", text="Ann is ill."))
+    (kept,) = await remembered(agent)
+
+    def plant(db: Db) -> None:
+        row = db.row("SELECT id FROM messages ORDER BY id DESC LIMIT 1")
+        assert row is not None
+        db.run("UPDATE messages SET kind = 'task' WHERE id = ?", (row[0],))
+        origins.put(db, int(row[0]), [Origin("fake:user/eve", "fake", "fake:room/other")], 1)
+
+    await agent.store.write(plant)
+    assert result(await agent.call("recall", query="Ann"))["memories"] == []
+    assert (await agent.call("forget", id=kept.id)).failed
+
+
 async def test_in_a_room_of_several_nothing_is_kept_for_one_of_them(agent: GateAgent) -> None:
     answer = await agent.call("remember", text="Ann is ill.", known_to="person")
     assert answer.failed or answer.code
@@ -95,6 +141,7 @@ async def test_in_a_room_of_several_nothing_is_kept_for_one_of_them(agent: GateA
         ("guest", "said", MemoryTrust.STRANGER),
         ("owner", "read", MemoryTrust.READ),
         ("owner", "concluded", MemoryTrust.CONCLUDED),
+        ("guest", "concluded", MemoryTrust.STRANGER),
     ],
 )
 async def test_an_entry_says_how_far_its_source_is_to_be_trusted(
@@ -122,8 +169,11 @@ async def test_a_correction_takes_the_place_of_an_entry_and_its_scope(agent: Gat
 async def test_an_agent_forgets_what_it_may_see_and_not_what_the_operator_wrote(agent: GateAgent) -> None:
     def add(db: Db) -> tuple[int, int]:
         made = [
-            memories.add(db, Memory(folder=folder, text="x", scope=MemoryScope.FAMILY, trust=trust, created_at=1)).id
-            for folder, trust in (("acme/eng", MemoryTrust.OPERATOR), ("acme/eng", MemoryTrust.MEMBER))
+            memories.add(db, Memory(folder="acme/eng", text="x", trust=trust, created_at=1, **where)).id
+            for trust, where in (
+                (MemoryTrust.OPERATOR, {"scope": MemoryScope.FAMILY}),
+                (MemoryTrust.MEMBER, {"scope": MemoryScope.ROOM, "instance": "fake", "address": ROOM}),
+            )
         ]
         return made[0], made[1]
 

@@ -23,6 +23,7 @@ from gatepost.store.memory.memories import (
 from gatepost.store.memory.recall import find
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
+from gatepost.store.rooms import origins
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 from gatepost.tools.kit.lookup_helpers import parse_time
@@ -59,12 +60,30 @@ class ForgottenEntry(Struct, frozen=True):
 
 
 async def explain_hold(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-    """What was said to few is told to many only if a person agrees."""
-    known_to = arguments.get("known_to")
+    """What was said to few is told to many only if a person agrees, and so it is with what many are told already."""
+    known_to, replaced = arguments.get("known_to"), arguments.get("replaces")
+    if replaced is not None and (why := await _explain_change(call, replaced)):
+        return why
     if known_to not in WIDE:
         return ""
     more = " and with the agents below it" if known_to == MemoryScope.FAMILY else ""
     return f"everybody who talks with this agent{more} could then be told of it"
+
+
+async def explain_hold_of_forget(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    return await _explain_change(call, arguments["id"])
+
+
+async def _explain_change(call: ToolCall, memory_id: int) -> str:
+    """A person agreed that everybody may know an entry, with these words. None else puts others in their place."""
+
+    def read(db: Db) -> Memory | None:
+        return memories.get_visible(db, _find_audience(db, call), memory_id, call.now)
+
+    entry = await call.read(read)
+    if entry is None or entry.scope not in WIDE or entry.folder != call.caller.folder:
+        return ""
+    return "" if entry.trust == MemoryTrust.OPERATOR else f"everybody who talks with this agent is told: {entry.text}"
 
 
 @tool(tier=Tier.WORKER, group="memory", effects=(), holds_if=explain_hold, core=True)
@@ -93,10 +112,11 @@ async def remember(
 
     def insert(db: Db) -> Memory:
         audience = _find_audience(db, call)
-        new = _make_entry(db, call, audience, said, topic, source, known_to, ends)
         if replaces is None:
-            return memories.add(db, new)
+            return memories.add(db, _make_entry(db, call, audience, said, topic, source, known_to, ends))
         old = _get_changeable(db, call, audience, replaces)
+        wanted = known_to or (old.scope if old.scope in WIDE else None)  # a call that was held runs in no room, perhaps
+        new = _make_entry(db, call, audience, said, topic, source, wanted, ends)
         kept = {"scope": old.scope, "person": old.person, "instance": old.instance, "address": old.address}
         return memories.replace(
             db, old, replace(new, replaces=old.id, **(kept if known_to is None else {})), _name(call)
@@ -124,7 +144,14 @@ async def recall(
     return RecalledEntries([_render(each) for each in await call.read(read)])
 
 
-@tool(tier=Tier.WORKER, group="memory", effects=(), destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORKER,
+    group="memory",
+    effects=(),
+    destructive=True,
+    idempotent=True,
+    holds_if=explain_hold_of_forget,
+)
 async def forget(call: ToolCall, id: Annotated[int, Meta(description="As recall shows it.")]) -> ForgottenEntry:
     """Drop a fact that is wrong or that somebody wants forgotten. To correct one use remember with `replaces`."""
 
@@ -140,7 +167,8 @@ def _find_audience(db: Db, call: ToolCall) -> Audience:
     turn = call.turn
     if turn is None:
         return Audience(call.caller.folder, memories.list_above(call.caller.folder))
-    return memories.find_audience(db, call.caller.folder, turn.instance, turn.address)
+    askers = origins.get_for_turn(db, turn.id).people
+    return memories.find_audience(db, call.caller.folder, turn.instance, turn.address, askers)
 
 
 def _get_changeable(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
@@ -191,12 +219,13 @@ def _make_entry(
 
 
 def _judge(source: Source, rights: str) -> MemoryTrust:
-    """What nobody said is a conclusion at best. `rights`: of the turn's people, '' if there are none."""
+    """What nobody said is a conclusion at best, and what a stranger had concluded is theirs. `rights`: of the turn's
+    people, '' if there are none."""
     if source == "read":
         return MemoryTrust.READ
-    if source == "concluded" or not rights:
-        return MemoryTrust.CONCLUDED
-    return MemoryTrust.MEMBER if rights in TRUSTED else MemoryTrust.STRANGER
+    if rights and rights not in TRUSTED:
+        return MemoryTrust.STRANGER
+    return MemoryTrust.CONCLUDED if source == "concluded" or not rights else MemoryTrust.MEMBER
 
 
 def _name(call: ToolCall) -> str:

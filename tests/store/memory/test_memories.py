@@ -7,7 +7,8 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.store.memory import memories, recall
 from gatepost.store.memory.memories import Audience, Memory, MemoryFilter, MemoryScope, MemoryTrust, find_audience
-from gatepost.store.people import identities
+from gatepost.store.people import identities, person_removal
+from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -36,7 +37,8 @@ def fill(db: Db) -> None:
 
 def audience_of(db: Db, folder: str, place: str) -> Audience:
     address = {**DIRECT, **ROOMS}.get(place, "")
-    return find_audience(db, folder, address.partition(":")[0], address)
+    askers = [PEOPLE.get(place, f"{PEOPLE['ann']}-phone")]
+    return find_audience(db, folder, address.partition(":")[0], address, askers)
 
 
 def entry(folder: str = "acme", text: str = "Ann likes figs", **more: object) -> Memory:
@@ -96,6 +98,47 @@ async def test_a_direct_room_of_two_people_is_nobodys_alone(store: Store) -> Non
         return audience_of(db, "acme", "shared").names, audience_of(db, "acme", "bob").names
 
     assert await store.write(look) == ((), ("fake:user/bob",))
+
+
+async def test_a_direct_room_is_nobodys_alone_when_one_of_its_two_people_has_gone_on(store: Store) -> None:
+    """Their latest room is another one, or their identity was unpaired or forgotten: they read the old one still."""
+
+    def look(db: Db) -> list[tuple[str, ...]]:
+        fill(db)
+        ann, bob = f"{PEOPLE['ann']}-phone", f"{PEOPLE['bob']}-phone"
+        found = []
+        direct_rooms.add(db, ann, "fake", "fake:dm/new", NOW + 1)
+        found.append(find_audience(db, "acme", "fake", DIRECT["shared"], [bob]).names)
+        direct_rooms.remove(db, ann)
+        found.append(find_audience(db, "acme", "fake", DIRECT["shared"], [bob]).names)
+        person_removal.remove(db, PersonScope((ann,), ()))
+        found.append(find_audience(db, "acme", "fake", DIRECT["shared"], [bob]).names)
+        return found
+
+    assert await store.write(look) == [(), (), ()]
+
+
+@pytest.mark.parametrize("askers", [(), ("fake:user/bob",), ("fake:user/ann", "fake:user/bob"), ("agent:acme",)])
+async def test_what_is_for_one_person_comes_up_for_nobody_elses_asking(askers: tuple[str, ...], store: Store) -> None:
+    def look(db: Db) -> tuple[str, ...]:
+        fill(db)
+        return find_audience(db, "acme", "fake", DIRECT["ann"], askers).names
+
+    assert await store.write(look) == ()
+
+
+async def test_what_has_had_its_time_takes_the_place_of_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "MOST_LIVE", 30)
+
+    def run(db: Db) -> list[str]:
+        fill(db)
+        memories.add(db, entry(text="figs are sweet"))
+        for number in range(29):  # more than are looked at beyond those that are found
+            memories.add(db, entry(text=f"figs and figs {number}", expires_at=NOW + 1))
+        memories.add(db, entry(text="plums", created_at=NOW + 2))
+        return [each.text for each in recall.find(db, audience_of(db, "acme", "family"), "figs", NOW + 2, 1)]
+
+    assert await store.write(run) == ["figs are sweet"]
 
 
 async def test_what_is_corrected_is_told_in_its_new_form_and_the_old_one_can_be_had_again(store: Store) -> None:

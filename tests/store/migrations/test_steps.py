@@ -9,11 +9,16 @@ from tests.store.migrations.old_stores import load_sample, shape
 from tests.store.migrations.recording_db import RecordingDb
 
 from gatepost.core.clock import SystemClock
+from gatepost.messages.inbound import Direction
 from gatepost.store import migrations
 from gatepost.store.engine.migrate import POSTGRES, list_migrations, migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.migrations import steps_0001_0007
 from gatepost.store.people import identities, logins, users
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 
 # A step that is in the main branch is in somebody's store: its file is never edited again. A new one is added here.
 FILES = {
@@ -25,6 +30,7 @@ FILES = {
     "steps_0049_0058": "863322070cf2ab6e",
     "0059_memories": "c7f336609e9cef38",
     "0060_unlocked_tools": "19abaa4ef04792ba",
+    "0061_direct_room_readers": "3cf84d4258834db6",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {
@@ -184,6 +190,24 @@ def test_requests_are_kept_when_answers_come_to_hold_for_what_was_asked(tmp_path
     assert db.rows("SELECT id, request, digest, input, cut, answer, state, asked_at FROM permissions") == [
         ("p-1", "0", "", '{"command": "ls"}', 0, "{}", "allowed", 7)
     ]
+    connection.close()
+
+
+def test_who_was_seen_in_a_direct_room_of_an_old_store_is_still_a_reader_of_it(tmp_path: Path) -> None:
+    """Ann's latest direct room is another one, but she has written in that of Bob."""
+    connection = connect(tmp_path / "old.db")
+    db = SqliteDb(connection)
+    for each in list_migrations()[:60]:
+        each.apply(db)
+    for address in ("fake:dm/both", "fake:dm/ann"):
+        rooms.add(db, "fake", address, address, True, RoomPolicy.STRICT, 7)
+    db.run("INSERT INTO direct_rooms VALUES ('fake:user/ann', 'fake', 'fake:dm/ann', 7)")
+    db.run("INSERT INTO direct_rooms VALUES ('fake:user/bob', 'fake', 'fake:dm/both', 7)")
+    said = {"instance": "fake", "address": "fake:dm/both", "direction": Direction.IN, "platform_id": "1", "at": 7}
+    messages.accept(db, NewMessage(thread="", sender="fake:user/ann", sender_name="Ann", text="hi", **said), 7)
+    list_migrations()[60].apply(db)
+    assert direct_rooms.list_readers(db, "fake", "fake:dm/both") == ["fake:user/ann", "fake:user/bob"]
+    assert direct_rooms.list_readers(db, "fake", "fake:dm/ann") == ["fake:user/ann"]
     connection.close()
 
 

@@ -4,7 +4,7 @@ An entry is never changed: another one takes its place, so that each step can be
 ended is found by nobody but the operator.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,12 +17,13 @@ from gatepost.store.engine.full_text import list_words, separate_characters
 from gatepost.store.engine.table import Table
 from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rooms import rooms
+from gatepost.store.rooms import direct_rooms, rooms
 
 LONGEST_TEXT, LONGEST_ABOUT = 2000, 100  # characters
 MOST_LIVE = 10_000  # entries of one group that are in force
 MOST_ENDED = 10_000  # and that have ended; the oldest of these go
 DROPPED_AT_ONCE = 200
+OUTDATED = "time"  # what ends an entry that has had its time
 MOST_WORDS = 100  # of one entry that it is found by
 STEM = 6  # letters: what a word ends with hardly matters in most languages
 
@@ -135,16 +136,17 @@ def make_reader(scope: MemoryScope, person: str, instance: str, address: str) ->
     return f"{scope}{named.get(scope, '')}"
 
 
-def find_audience(db: Db, folder: str, instance: str, address: str) -> Audience:
-    """Return who is told what an agent says in a room."""
+def find_audience(db: Db, folder: str, instance: str, address: str, askers: Collection[str]) -> Audience:
+    """Return who is told what an agent says in a room. `askers`: everybody on whose behalf it speaks. What is for one
+    person alone is for nobody's asking but theirs: whoever has an agent speak in a room has it act elsewhere, too."""
     room = rooms.get(db, instance, address) if address else None
     names: tuple[str, ...] = ()
-    if room is not None and room.direct:
-        found = db.rows("SELECT user_id FROM direct_rooms WHERE instance = ? AND address = ?", (instance, address))
-        people = {identities.get_person(db, str(row[0])) for row in found}
+    if room is not None and room.direct and askers:
+        found = direct_rooms.list_readers(db, instance, address)
+        people = {identities.get_person(db, each) for each in found}
         if len(people) == 1:
             names = identities.list_names(db, people.pop())
-    return Audience(folder, list_above(folder), instance, address, names)
+    return Audience(folder, list_above(folder), instance, address, names if set(askers) <= set(names) else ())
 
 
 def list_above(folder: str) -> tuple[str, ...]:
@@ -173,21 +175,35 @@ def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def is_full(db: Db, folder: str) -> bool:
+def is_full(db: Db, folder: str, now: int) -> bool:
     """Return True if a group remembers as much as it may."""
-    count = db.row("SELECT COUNT(*) FROM memories WHERE folder = ? AND ended_at IS NULL", (folder,))
+    count = db.row(
+        "SELECT COUNT(*) FROM memories WHERE folder = ? AND ended_at IS NULL"
+        " AND (expires_at IS NULL OR expires_at > ?)",
+        (folder, now),
+    )
     return count is not None and int(count[0]) >= MOST_LIVE
 
 
 def add(db: Db, new: Memory) -> Memory:
     """Insert an entry and index its words."""
-    if is_full(db, new.folder):
+    _end_outdated(db, new.folder, new.created_at)
+    if is_full(db, new.folder, new.created_at):
         raise Invalid("text", f"{new.folder} remembers {MOST_LIVE} things already; something must be forgotten first")
     values = asdict(new)
     del values["id"]
     made = MEMORIES.put(db, **values)
     _index(db, made)
     return made
+
+
+def _end_outdated(db: Db, folder: str, now: int) -> None:
+    """What has had its time takes no other entry's place, neither of those in force nor of those that are found."""
+    rows = db.rows(
+        "SELECT id FROM memories WHERE folder = ? AND ended_at IS NULL AND expires_at <= ? ORDER BY id LIMIT ?",
+        (folder, now, DROPPED_AT_ONCE),
+    )
+    end(db, [int(row[0]) for row in rows], OUTDATED, now)
 
 
 def _index(db: Db, entry: Memory) -> None:

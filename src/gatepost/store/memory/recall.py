@@ -7,8 +7,6 @@ import math
 from collections.abc import Sized
 from typing import NamedTuple
 
-from gatepost.core.records import replace
-from gatepost.messages.inbound import MessageKind
 from gatepost.store.engine.table import render_marks
 from gatepost.store.memory.memories import (
     MEMORIES,
@@ -22,6 +20,7 @@ from gatepost.store.memory.memories import (
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
+from gatepost.store.rooms import origins
 
 LOOKED_AT = 4000  # characters of what is asked
 MOST_LOOKED_UP, MOST_USED = 40, 8  # words: those that are counted, and the rarest of them, by which entries are found
@@ -135,13 +134,12 @@ def list_for_messages(
     db: Db, folder: str, pairs: list[tuple[InboxEntry, Message]], told: frozenset[int], now: int
 ) -> dict[int, list[Memory]]:
     """Return what the turns of these messages are told, by the row; nothing twice, and nothing of `told`. What is for
-    one person alone is told only where they themselves have written."""
+    one person alone is told only where nobody but they themselves asked."""
     found: dict[int, list[Memory]] = {}
     seen = set(told)
     for entry, message in pairs:
-        audience = find_audience(db, folder, message.instance, message.address)
-        if message.kind == MessageKind.CHAT and message.sender not in audience.names:
-            audience = replace(audience, names=())
+        people = origins.get_for_row(db, entry.id).people
+        audience = find_audience(db, folder, message.instance, message.address, people)
         relevant = list_relevant(db, audience, message.text, now, MOST_TOLD, LONGEST_TOLD)
         found[entry.id] = [each for each in relevant if each.id not in seen]
         seen.update(each.id for each in found[entry.id])

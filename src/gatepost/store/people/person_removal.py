@@ -35,6 +35,7 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("direct_rooms", "direct_room_readers", "identity"),
     ("memories", "memories", "speaker"),
     ("memories", "memories", "person"),
     ("choices", "sticky_choices", "sender"),
@@ -162,6 +163,13 @@ def remove(db: Db, scope: PersonScope) -> None:
         db.run(f"DELETE FROM {table} WHERE kind = 'user' AND name IN ({marks})", scope.names)
     scopes = [f"user:{each}" for each in scope.names]
     db.run(f"DELETE FROM secrets WHERE scope IN ({make_marks(scopes)})", scopes)
+    db.run(  # others who read the same room are not alone there from now on
+        "INSERT INTO direct_room_readers (instance, address, identity) SELECT DISTINCT instance, address, ?"
+        f" FROM direct_room_readers WHERE identity IN ({marks}) AND EXISTS (SELECT 1 FROM direct_room_readers o"
+        " WHERE o.instance = direct_room_readers.instance AND o.address = direct_room_readers.address"
+        f" AND o.identity NOT IN ({marks})) ON CONFLICT DO NOTHING",
+        (FORGOTTEN, *scope.names, *scope.names),
+    )
     for _, table, column in _OWN:
         db.run(f"DELETE FROM {table} WHERE {column} IN ({marks})", scope.names)
     for _, table in _BY_ROOM:

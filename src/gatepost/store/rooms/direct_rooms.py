@@ -1,4 +1,4 @@
-"""Direct rooms: where somebody can be reached alone, one room for each channel instance."""
+"""Direct rooms: where somebody can be reached alone, one for each channel instance; and who was ever seen in one."""
 
 from msgspec import Struct
 
@@ -13,7 +13,16 @@ class DirectRoom(Struct, frozen=True):
     seen_at: int
 
 
+class DirectRoomReader(Struct, frozen=True):
+    """Somebody who was seen in a direct room. They read it still when they have gone on to another one."""
+
+    instance: str
+    address: str
+    identity: str
+
+
 DIRECT_ROOMS = Table("direct_rooms", DirectRoom)
+DIRECT_ROOM_READERS = Table("direct_room_readers", DirectRoomReader)
 
 
 def add(db: Db, user_id: str, instance: str, address: str, now: int) -> None:
@@ -26,6 +35,7 @@ def add(db: Db, user_id: str, instance: str, address: str, now: int) -> None:
         address=address,
         seen_at=now,
     )
+    DIRECT_ROOM_READERS.insert(db, "ON CONFLICT DO NOTHING", instance=instance, address=address, identity=user_id)
 
 
 def find_address(db: Db, user_id: str, instance: str) -> str | None:
@@ -49,6 +59,12 @@ def list_for_people(db: Db, people: tuple[str, ...]) -> list[DirectRoom]:
         (*people, *people),
     )
     return [DIRECT_ROOMS.parse(row) for row in rows]
+
+
+def list_readers(db: Db, instance: str, address: str) -> list[str]:
+    """Return the identities of everybody who was ever seen in a direct room."""
+    found = DIRECT_ROOM_READERS.list(db, "WHERE instance = ? AND address = ? ORDER BY identity", instance, address)
+    return [each.identity for each in found]
 
 
 def remove(db: Db, user_id: str) -> int:

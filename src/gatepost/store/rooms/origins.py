@@ -33,6 +33,10 @@ class OriginChain(Struct, frozen=True):
     origins: tuple[Origin, ...] = ()
     depth: int = 0
 
+    @property
+    def people(self) -> frozenset[str]:
+        return frozenset(each.person for each in self.origins if each.person)
+
 
 _SELECT = (
     "SELECT m.kind, m.sender, m.instance, m.address, m.thread, o.person, o.instance, o.address, o.thread, o.depth"

@@ -47,6 +47,17 @@ async def test_what_is_said_in_private_is_seen_and_dropped_there_alone(desk: Com
     assert "I am ill" in await desk.ask("/memory", ADA, address=DIRECT, direct=True)
 
 
+async def test_somebody_new_in_a_direct_room_is_shown_nothing_of_whoever_was_alone_there(desk: CommandDesk) -> None:
+    await desk.say("hello", ADA, address=DIRECT, direct=True)
+    await desk.ask("/remember I am ill", ADA, address=DIRECT, direct=True)
+    (kept,) = await remembered(desk)
+    assert await desk.ask("/memory", BOB, address=DIRECT, direct=True) == NOTHING
+    await desk.say("hello", BOB, address=DIRECT, direct=True)
+    await desk.say("hello", BOB, address="fake:dm/bob", direct=True)
+    assert await desk.ask("/memory", ADA, address=DIRECT, direct=True) == NOTHING  # Bob reads there still
+    assert "no such entry" in await desk.ask(f"/forget {kept.id}", BOB, address=DIRECT, direct=True)
+
+
 @pytest.mark.parametrize("command", ["/remember", "/remember " + "x" * 2001])
 async def test_nothing_or_too_much_is_refused(command: str, desk: CommandDesk) -> None:
     assert "Write what to remember behind it" in await desk.ask(command)

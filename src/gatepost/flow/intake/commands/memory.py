@@ -22,7 +22,8 @@ NOTHING = "Nothing is remembered here yet. `/remember TEXT` has me keep somethin
 
 def _find_audience(call: CommandCall) -> Audience:
     arrival = call.context.arrival
-    return memories.find_audience(call.context.db, call.folder, arrival.instance, arrival.inbound.address)
+    asker = arrival.inbound.sender
+    return memories.find_audience(call.context.db, call.folder, arrival.instance, arrival.inbound.address, (asker,))
 
 
 @chat_command("remember", right=CommandRight.MEMBER, help="have the agent keep this for later", usage="TEXT")
@@ -33,7 +34,7 @@ def remember(call: CommandCall) -> IntakeResult:
     if not text or len(text) > LONGEST_TEXT:
         return call.refuse(f"Write what to remember behind it, in at most {LONGEST_TEXT} characters.")
     audience = _find_audience(call)
-    if memories.is_full(case.db, call.folder):
+    if memories.is_full(case.db, call.folder, case.now):
         return call.refuse(f"{MOST_LIVE} things are remembered already. Something must be forgotten first.")
     alone = bool(audience.names)
     entry = Memory(
