@@ -160,6 +160,18 @@ async def test_what_a_summary_has_is_kept_by_the_next(talk: Any, name: str) -> N
         assert second.count_text(SUMMARY) == 1
 
 
+@pytest.mark.parametrize("read", [-5, 10**6, 10**18, 10**400])
+async def test_a_figure_that_cannot_be_true_costs_a_conversation_nothing(talk: Any, name: str, read: int) -> None:
+    endpoint = ModelEndpoint(SCRIPT, window=32_768)
+    async with talk(name, endpoint) as made:
+        await talk_for_long(made, 2)
+        made.kept.add(AssistantEntry("t-2", 4, "Yes.", (), "small-1", 9000, read))
+        await talk_for_long(made, 2)
+
+        assert not made.summaries()
+        assert endpoint.calls[-1].count_text(f"message 0: {LONG}".strip()) == 2  # one of the second time
+
+
 async def test_an_endpoint_that_cuts_without_a_word_is_noticed(talk: Any, name: str) -> None:
     endpoint = ModelEndpoint(SCRIPT, window=4096, cuts_silently=True)
     async with talk(name, endpoint) as made:

@@ -33,6 +33,7 @@ from gatepost.inside.request_size import (
     BYTES_PER_TOKEN,
     ContextBudget,
     TokenFigure,
+    can_be_true,
     estimate_tokens,
     fit_messages,
     get_size,
@@ -147,8 +148,10 @@ class ConversationContext:
         if overflow.answer:
             self._longest = min(self._longest, overflow.answer)
             return False
-        asked = overflow.sent or estimate_tokens(size, self._get_figure())
-        if overflow.sent and size:
+        guess = estimate_tokens(size, self._get_figure())
+        is_true = overflow.sent * 4 >= guess and can_be_true(size, overflow.sent)  # nobody is refused for a word
+        asked = overflow.sent if is_true else guess
+        if is_true:
             self._figure = TokenFigure(size, overflow.sent)
         self._window.learn(overflow.limit or round(min(self._window.tokens, asked) * 0.9))
         return True
@@ -156,6 +159,9 @@ class ConversationContext:
     def check_read(self, size: int, read: int) -> tuple[int, bool]:
         """Return the tokens to keep with an answer, and True if it must be asked for again: the endpoint has cut what
         it was asked, for the first time."""
+        if not can_be_true(size, read):
+            self._figure = None
+            return 0, False
         figures = list(self._list_figures(self._get_conversation().entries))
         first, last = min(figures, key=lambda each: each.sent, default=None), figures[-1] if figures else None
         is_cut = self._limits.learns and is_cut_silently(size, read, first, last)
@@ -174,7 +180,7 @@ class ConversationContext:
 
     def _list_figures(self, entries: Iterable[ConversationEntry]) -> Iterator[TokenFigure]:
         for entry in entries:
-            if isinstance(entry, AssistantEntry) and entry.read and entry.model == self._model:
+            if isinstance(entry, AssistantEntry) and entry.model == self._model and can_be_true(entry.sent, entry.read):
                 yield TokenFigure(entry.sent, entry.read)
 
     def _get_budget(self, level: int) -> ContextBudget:

@@ -26,6 +26,7 @@ FULL = 0.8  # of the window: what is left is for what a guess did not see
 SHARE = 6  # of the window, an answer has one part in so many kept free
 ROOM = 0.15  # of the window that messages have in any case, however large instructions and tools are
 PICTURE = 4800  # bytes of words that cost as much as a picture
+MOST_PER_BYTE, MOST_UNSEEN = 2, 20_000  # tokens of a byte, and of what an endpoint adds; more is a false figure
 LEAST_CUT = 1000  # tokens; no endpoint cuts that short, but some count strangely
 OMITTED = "\n[… {} characters are left out here: there is no room for them …]\n"
 LEFT_OUT = "[Earlier messages are left out here: there is no room for them.]"
@@ -38,6 +39,12 @@ class TokenFigure(msgspec.Struct, frozen=True):
 
     sent: int
     read: int
+
+
+def can_be_true(sent: int, read: int) -> bool:
+    """Return True if a request of so many bytes can have come to so many tokens. What an endpoint puts before it has
+    tokens as well."""
+    return sent > 0 and 0 < read <= MOST_PER_BYTE * sent + MOST_UNSEEN
 
 
 def estimate_tokens(size: int, figure: TokenFigure | None) -> int:
