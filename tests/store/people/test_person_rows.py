@@ -30,7 +30,7 @@ ERASED_WITH = {
     "inbox", "origins", "outbox", "steps", "unsearched", "search",  # her messages, and the answers
     "conversations", "timeline", "turns", "calls", "session_tokens", "sessions",  # conversations
     "requests", "request_cards", "request_votes",
-    "rooms", "destinations", "direct_rooms", "engagements", "sticky_choices",
+    "rooms", "destinations", "direct_rooms", "direct_room_readers", "engagements", "sticky_choices",
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens",
