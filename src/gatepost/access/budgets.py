@@ -1,4 +1,4 @@
-"""What is said when a budget ends."""
+"""Notices for the end of a budget."""
 
 from datetime import UTC, datetime
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class LearntWindow(msgspec.Struct, frozen=True):
-    """What an endpoint taught, and what was believed then."""
+    """A window that an endpoint taught, and the one that was believed before."""
 
     tokens: int
     instead_of: int

@@ -28,7 +28,7 @@ from gatepost.store.memory.memories import Memory
 
 @click.group()
 def memory_command() -> None:
-    """What agents keep beyond their conversations, with the source of each entry. Works with the gateway up or down.
+    """The memory of agents: facts that outlive a conversation, each with its source. Works with the gateway up or down.
 
     \b
         gatepost memory list home

@@ -10,7 +10,7 @@ from gatepost.serve.control.arguments.prompts import ShowPromptArgs
 
 @click.group()
 def prompt_command() -> None:
-    """What an agent is told before a word is said."""
+    """The prompt of an agent before a word is said."""
 
 
 @prompt_command.command("show")
