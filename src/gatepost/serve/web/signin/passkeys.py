@@ -35,7 +35,7 @@ from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import audit
 
 if TYPE_CHECKING:
-    from gatepost.serve.web.signin.webauthn import PasskeyCeremonies
+    from gatepost.serve.web.webauthn import PasskeyCeremonies
 
 NAME = "passkey"
 T = TypeVar("T")
@@ -168,7 +168,7 @@ async def _run(party: RelyingParty, work: Callable[["PasskeyCeremonies"], T]) ->
 
 
 def _open_ceremonies(party: RelyingParty) -> "PasskeyCeremonies":
-    from gatepost.serve.web.signin.webauthn import PasskeyCeremonies
+    from gatepost.serve.web.webauthn import PasskeyCeremonies
 
     return PasskeyCeremonies(party)
 
