@@ -49,10 +49,10 @@ async def fail(call: ToolCall) -> str:
 
 
 @tool(tier=Tier.WORKER, group="few", effects=(), registry=FEW)
-async def count_to(call: ToolCall, number: int) -> str:
-    """Count."""
+async def count_to(call: ToolCall, number: int, padding: int = 0) -> str:
+    """Count, and make each word of it longer by so many characters."""
     for at in range(number):
-        call.progress(at + 1, number, f"at {at + 1}")
+        call.progress(at + 1, number, f"at {at + 1}" + "." * padding)
     return "done"
 
 
