@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import tempfile
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 FAST = "not slow and not alone"  # as `make test` has it
 WHOLLY_SLOW = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.(?:slow|alone)\b", re.MULTILINE)
 
+ENGINES = ("sqlite", "postgres")
 ON_BOTH_ENGINES = frozenset({"store", "flow", "tools", "gate"})
+WHOLLY_ON_BOTH = frozenset({"store"})  # what speaks SQL; of the others, a test is quick on one of the two
 # How long an example takes to draw or to run says nothing: the machine may be busy.
 # The same few examples in every run: a change is refused for what it does. `make test-all` draws new ones, and more.
 NEW_EXAMPLES = "NEW_EXAMPLES" in os.environ
@@ -199,8 +202,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names, path = metafunc.fixturenames, metafunc.definition.path
     if "engine" not in names or "store_path" in names or next(metafunc.definition.iter_markers("sqlite"), None):
         return
-    if path.relative_to(Path(__file__).parent).parts[0] in ON_BOTH_ENGINES:
-        metafunc.parametrize("engine", ["sqlite", "postgres"])
+    suite = path.relative_to(Path(__file__).parent).parts[0]
+    if suite not in ON_BOTH_ENGINES:
+        return
+    later = "" if suite in WHOLLY_ON_BOTH else choose_later_engine(f"{path.stem}::{metafunc.definition.originalname}")
+    engines = [pytest.param(each, marks=pytest.mark.slow if each == later else ()) for each in ENGINES]
+    metafunc.parametrize("engine", engines)
+
+
+def choose_later_engine(test: str) -> str:
+    """The engine on which only `make test-all` runs it: always the same for a test, and of many each about as often."""
+    return ENGINES[zlib.crc32(test.encode()) % len(ENGINES)]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.store.migrations.old_stores import make_step_by_step
 
@@ -134,11 +135,12 @@ CATALOG = {
 
 def describe_database(server: PostgresServer, database: str) -> dict[str, list[str]]:
     """Return every definition and every row, but for the moments at which steps ran."""
-    found = {what: sorted(server.execute(sql, database).splitlines()) for what, sql in CATALOG.items()}
-    tables = server.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database).split()
-    for table in sorted({*tables} - {"schema_version"}):
-        found[f"rows of {table}"] = server.execute(f"SELECT * FROM {table}", database).splitlines()
-    return found
+    with psycopg.connect(server.url(database)) as connection:
+        found = {what: sorted(map(str, connection.execute(sql))) for what, sql in CATALOG.items()}
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        for table in sorted({name for (name,) in tables} - {"schema_version"}):
+            found[f"rows of {table}"] = [*map(str, connection.execute(f"SELECT * FROM {table}"))]
+        return found
 
 
 @pytest.fixture(scope="module")
