@@ -6,24 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.hidden_libraries import render_hiding
 
 ROOT = Path(__file__).resolve().parent.parent
-HIDE = """
-import sys
-
-class Hiding:
-    def __init__(self, finder):
-        self._finder = finder
-
-    def __getattr__(self, name):
-        return getattr(self._finder, name)
-
-    def find_spec(self, name, *more):
-        hidden = name.partition(".")[0] in ("psycopg", "psycopg_binary")
-        return None if hidden else self._finder.find_spec(name, *more)
-
-sys.meta_path[:] = [Hiding(each) for each in sys.meta_path]
-"""
+DATABASE = {"psycopg", "psycopg_binary"}
 RUN = """
 from gatepost.cli import program
 
@@ -45,7 +31,7 @@ def run_hidden(script: str, home: Path, *args: str, **variables: str) -> subproc
     """In an installation without PostgreSQL's library."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GATEPOST_")}
     return subprocess.run(
-        [sys.executable, "-c", HIDE + script, *args],
+        [sys.executable, "-c", render_hiding(DATABASE) + script, *args],
         cwd=ROOT,
         env={**environ, "GATEPOST_HOME": str(home), **variables},
         capture_output=True,
