@@ -287,6 +287,8 @@ OTHER_COMMANDS = {
     "connect.check": "gatepost connect",
     "connect.list": "gatepost connect",
     "connect.keep": "gatepost connect",
+    "connect.local": "gatepost connect local",
+    "connect.probe": "gatepost connect local",
     "connect.try": "gatepost connect",
     "doctor.run": "gatepost doctor",
     "grant.rm": "gatepost grant rm",

@@ -69,7 +69,8 @@ class RecordedRequest(Struct, frozen=True):
 class ModelEndpoint:
     """`key`: what clients must bring; None: anything goes, also nothing. `window`: tokens that a request and its answer
     may have; 0: any number. A larger request gets the vendor's error, or with `cuts_silently` an answer that counts no
-    more. `listed`: what the list of models says of the one that is there."""
+    more. `listed`: what the list of models says of the one that is there. `answers`: what else is answered, by method
+    and path, before all that."""
 
     def __init__(
         self,
@@ -79,9 +80,11 @@ class ModelEndpoint:
         window: int = 0,
         cuts_silently: bool = False,
         listed: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Any] | None = None,
     ) -> None:
         self.script = script if isinstance(script, ModelScript) else msgspec.convert(dict(script or {}), ModelScript)
         self.key, self.window, self.cuts_silently, self.listed = key, window, cuts_silently, dict(listed or {})
+        self.answers = dict(answers or {})
         self.requests: list[RecordedRequest] = []
         self._faults: Counter[str] = Counter()
         self._released = asyncio.Event()
@@ -163,6 +166,8 @@ class ModelEndpoint:
         if self.key is not None and not self._is_known(request):
             error = (shape or MESSAGES).error(401, "invalid x-api-key")
             _send(writer, 401, error)
+        elif (other := self.answers.get(f"{request.method} {path}")) is not None:
+            _send(writer, 200, other)
         elif request.method == "POST" and path.endswith(COUNT_TOKENS):
             _send(writer, 200, {"input_tokens": count_tokens(len(request.raw))})
         elif request.method == "POST" and path.endswith(TRANSCRIPTIONS):

@@ -92,6 +92,23 @@ async def test_a_model_is_connected_by_one_command(daemon: DaemonProcess, agent:
     assert KEY not in done.stdout + done.stderr
 
 
+async def test_a_model_on_this_machine_is_found_tried_out_and_connected_by_one_command(down: DaemonProcess) -> None:
+    """Its server cuts what is too long, and the conversation that follows keeps below it."""
+    able = {
+        "turns": [{"when": "Call the tool note", "do": [{"call": "note", "with": {"word": "blue"}}]}, *SCRIPT["turns"]]
+    }
+    async with ModelEndpoint(able, window=6000, cuts_silently=True) as endpoint:
+        done = await connect(down, "local", "--base-url", endpoint.url, "--yes", "--json", key="")
+        assert json.loads(done.stdout)["ok"], done.stderr
+        assert "uses tools" in done.stderr and "its window has 6,000 tokens" in done.stderr
+        with down as daemon:
+            said = await asyncio.to_thread(daemon.gatepost, "chat", "-m", "hello", "--wait")
+            assert "echo:" in said.stdout
+    group = await shown(down, "group", "show", "home")
+    assert (group["provider"], group["model"]) == ("openai", "scripted-model")
+    assert group["options"] == {"openai_base_url": endpoint.openai, "context": 6000}
+
+
 @pytest.mark.slow
 async def test_a_running_gateway_uses_what_was_connected_at_once(down: DaemonProcess) -> None:
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:

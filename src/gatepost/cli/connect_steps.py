@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gatepost.cli import output
 from gatepost.cli.installer import Tell, install_library, install_program
+from gatepost.cli.model_names import find_short_name
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import ids, settings
@@ -25,6 +26,7 @@ from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.records import asdict, replace
 from gatepost.egress import prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
+from gatepost.egress.model_services import ModelService, find_services, list_services
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.groups import WORLD
@@ -86,19 +88,6 @@ class ConnectKey:
     description: str
 
 
-class ProgressPrinter:
-    """Progress for people; on stderr where the answer itself is for a program."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._error = as_json
-
-    def __call__(self, text: str) -> None:
-        output.print_line(text, error=self._error, flush=True)
-
-    def step(self, subject: str, text: str) -> None:
-        self(f"{subject:<9} {text}")
-
-
 def connect(
     home: Home,
     name: str,
@@ -115,14 +104,18 @@ def connect(
     yes: bool,
     timeout: float,
 ) -> int:
+    tell, ask = output.ProgressPrinter(as_json), not yes and sys.stdin.isatty()
+    found = find_short_name(home, name, model, base_url, tell, ask=ask)
+    if found is not None:
+        name, model, base_url, price = found.agent, found.model, found.base_url, price or found.price
     name, _, listed = name.partition(":")
-    chosen, tell = get_agent(home, name, vendor), ProgressPrinter(as_json)
+    chosen = get_agent(home, name, vendor)
     check_provider(home, name)
     if base_url:
         read_own_base(chosen.vendor, base_url)
     group = _group(home, folder)
-    ask = not yes and sys.stdin.isatty()
     options = choose_command(home, chosen, group, started_by, listed, tell, ask=ask)
+    options |= found.options if found is not None else {}
     model = model or _model(chosen, group, base_url)
     if price:
         prices.parse_price(price)
@@ -244,9 +237,9 @@ def _read_key() -> str:
 
 def _prompt_for_key(home: Home, chosen: ProviderSpec, folder: str, base: VendorBaseUrl) -> ConnectKey:
     own = not base.default
-    what = "Anthropic API key" if chosen.vendor == "anthropic" else "OpenAI API key"
+    what = f"Key for {base.origin}" if own else f"{'Anthropic' if chosen.vendor == 'anthropic' else 'OpenAI'} API key"
     also = ", or a token from `claude setup-token`" if chosen.subscription else ""
-    none = f"; for {base.origin}, empty for none" if own else ""
+    none = "; empty for none" if own else ""
     text = f"{what}{also} (not shown{none})"
     value = str(click.prompt(text, hide_input=True, default="" if own else None, show_default=False)).strip()
     if not value and own:
@@ -335,7 +328,7 @@ def _is_stored(home: Home, wish: ConnectArgs, name: str, base: VendorBaseUrl) ->
     return has_store(home) and read_store(home, find_nearest_owner, wish.folder, name, base.origins) is not None
 
 
-def _report_success(home: Home, tell: ProgressPrinter, wish: ConnectArgs, outcome: TrialOutcome) -> None:
+def _report_success(home: Home, tell: output.ProgressPrinter, wish: ConnectArgs, outcome: TrialOutcome) -> None:
     name, folder = wish.provider, wish.folder
     word = output.cut(" ".join(outcome.answer.split()), 60)
     used = f" on {', '.join(outcome.models)}" if outcome.models else ""
@@ -378,6 +371,20 @@ def _provider_of(db: Db, folder: str) -> str:
 # The agents and their states.
 
 
+def show_services(word: str, as_json: bool) -> int:
+    found = find_services(word)
+    if as_json:
+        output.print_json(to_json(found))
+        return 0
+    if not found:
+        raise NotFound(
+            "service", word, "any that speaks OpenAI's API: gatepost connect openai --base-url URL --model …"
+        )
+    output.print_records(ModelService, found)
+    output.print_line("`gatepost connect NAME --model MODEL --price IN/OUT` connects one; it asks for the key")
+    return 0
+
+
 def show_states(home: Home, as_json: bool) -> int:
     try:
         sandbox = _sandbox(home, ANYBODY, "")
@@ -389,6 +396,10 @@ def show_states(home: Home, as_json: bool) -> int:
         return 0
     output.print_records(AgentState, found)
     output.print_line("`gatepost connect AGENT` does what is missing, tries it, and points a group at it")
+    output.print_line(
+        "`gatepost connect local` finds a model on this machine;"
+        f" `gatepost connect services` lists {len(list_services())} services that offer models"
+    )
     return 0
 
 

@@ -49,6 +49,19 @@ def _render_piece(piece: Piece) -> str:
     return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
+class ProgressPrinter:
+    """Progress for people; on stderr where the answer itself is for a program."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.is_quiet = as_json
+
+    def __call__(self, text: str) -> None:
+        print_line(text, error=self.is_quiet, flush=True)
+
+    def step(self, subject: str, text: str) -> None:
+        self(f"{subject:<9} {text}")
+
+
 def print_above(lines: Sequence[Line], below: str, over: int = 0) -> None:
     """Print above the line that is being typed, and draw that line (`below`) anew. `over`: in place of so many rows
     above the cursor's."""

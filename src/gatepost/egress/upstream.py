@@ -64,11 +64,12 @@ _BETAS = frozenset(
         "tool-search-tool",
     }
 )
+_VERSIONED = re.compile(r"/v[0-9]\w*(?:/|\Z)")  # `/v1`, `/v1beta/openai`
 _DATED = re.compile(r"([a-z0-9-]{1,60}?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}\Z")
 
 
 class VendorBaseUrl(Struct, frozen=True):
-    """The beginning of a vendor's API; `url` ends with its version."""
+    """The beginning of a vendor's API; its version is in `url`."""
 
     url: str
     host: str
@@ -97,7 +98,7 @@ class VendorBaseUrl(Struct, frozen=True):
 
 
 def parse_base_url(name: str, text: str, *, default: bool, own: bool = False) -> VendorBaseUrl:
-    """`…/v1` may be written or left out."""
+    """`…/v1` may be written or left out, unless another version is in the path."""
     try:
         parts = urlsplit(text.strip())
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -106,7 +107,7 @@ def parse_base_url(name: str, text: str, *, default: bool, own: bool = False) ->
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise SetupError(f"{name} = {text!r} is not an address; write it like https://host/v1, without user or query")
     path = parts.path.rstrip("/")
-    path = path if path.endswith("/v1") else f"{path}/v1"
+    path = path if _VERSIONED.search(path) else f"{path}/v1"
     return VendorBaseUrl(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default, own)
 
 

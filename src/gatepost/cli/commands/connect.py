@@ -9,6 +9,7 @@ from gatepost.cli.operation_runner import home_of
 
 @click.command()
 @click.argument("agent", required=False)
+@click.argument("word", required=False)
 @click.option("--folder", default="home", show_default=True, help="The group that is to run on it.")
 @click.option("--model", default="", help="The model (default: what the group has, else the agent's own).")
 @click.option("--base-url", default="", metavar="URL", help="A local or compatible endpoint, for this group alone.")
@@ -29,8 +30,11 @@ from gatepost.cli.operation_runner import home_of
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what came of it as one JSON object.")
 @click.pass_obj
-def connect_command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) -> int:
+def connect_command(home: str | None, /, agent: str | None, word: str | None, as_json: bool, **wish: Any) -> int:
     """Connect AGENT, such as claude. Without one: which agents there are, and their state.
+
+    `local` finds the models of Ollama, LM Studio, llama.cpp, vLLM and others on this machine and tries one out.
+    `services` lists the model services that are known, those with WORD alone; each can be connected by its name.
 
     acp:ID is an agent of the ACP registry (setting providers.acp.registry). Its command is kept if you agree to it.
 
@@ -40,9 +44,13 @@ def connect_command(home: str | None, /, agent: str | None, as_json: bool, **wis
     names one; connected again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will
     do as well.
     """
-    from gatepost.cli.connect_steps import connect, show_states
+    from gatepost.cli.connect_steps import connect, show_services, show_states
 
     place = home_of(home)
     if agent is None:
         return show_states(place, as_json)
+    if agent == "services":
+        return show_services(word or "", as_json)
+    if word is not None:
+        raise click.UsageError(f"{word!r} belongs behind `services`, and {agent} takes no word")
     return connect(place, agent, as_json, **wish)

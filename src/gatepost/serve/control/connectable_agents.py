@@ -10,6 +10,7 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES
+from gatepost.egress.model_services import list_services
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
@@ -29,8 +30,10 @@ def get_agent(home: Home, name: str, vendor: str = "") -> ProviderSpec:
     """`vendor`: another than the agent's own, where it can have one."""
     known = list_agents(home)
     if name not in known:
-        near = did_you_mean(name, known)
-        raise Invalid("agent", f"{name!r} is nothing to connect; there are: {', '.join(known)}{near}")
+        near = did_you_mean(name, {*known, *list_services()})
+        raise Invalid(
+            "agent", f"{name!r} is nothing to connect; there are: {', '.join(known)}, and model services{near}"
+        )
     found = known[name]
     if not vendor or vendor == found.vendor:
         return found

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from gatepost.core.record_fields import argument, option
+from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.flow.reports import SandboxIsolation, TrialOutcome
 from gatepost.serve.control.arguments.groups import SetGroupResult
 from gatepost.serve.control.declaration import OperationArgs, declares
@@ -92,6 +92,73 @@ class CancelTrialArgs(OperationArgs[TrialCancellation], frozen=True):
 class KeepConnectionArgs(ConnectArgs, OperationArgs[ConnectResult], frozen=True):
     """Put an agent in force: the key, the price, and last the group with its endpoint, which then begins to use
     them."""
+
+
+def render_size(size: int) -> str:
+    """`4.7 GB`; '' for what is not known."""
+    return f"{size / 1e9:.1f} GB" if size else ""
+
+
+def render_count(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def render_known(said: bool | None) -> str:
+    return "?" if said is None else "yes" if said else "no"
+
+
+class LocalModel(Struct, frozen=True, kw_only=True):
+    """A model as its server tells of it. 0 and None: it does not say."""
+
+    model: Annotated[str, shown("Model", ShownAs.ID)]
+    server: Annotated[str, shown("Server")]
+    base_url: Annotated[str, shown("Address", head="address")]
+    size: Annotated[int, shown("Size", render=render_size, empty="?")] = 0  # bytes
+    context: Annotated[int, shown("Window", head="window", render=render_count, empty="?")] = (
+        0  # tokens before it as it runs
+    )
+    longest: Annotated[int, shown("Made for", head="made for", render=render_count, empty="?")] = 0  # tokens
+    tools: Annotated[bool | None, shown("Tools", render=render_known)] = None
+    vision: Annotated[bool | None, shown("Pictures", head="pictures", render=render_known)] = None
+    loaded: Annotated[bool, shown("In memory", ShownAs.FLAG, word="yes")] = False
+
+
+class LocalService(Struct, frozen=True):
+    """Something else on this machine that agents can use."""
+
+    name: Annotated[str, shown("Service", ShownAs.ID)]
+    url: Annotated[str, shown("Address", head="address")]
+
+
+class LocalFindings(Struct, frozen=True):
+    models: tuple[LocalModel, ...]
+    services: tuple[LocalService, ...]
+
+
+class ModelProbe(Struct, frozen=True, kw_only=True):
+    """What a model did. `trouble`: '' if it answered; `context`: tokens, 0 if that could not be found out."""
+
+    trouble: str = ""
+    tools: bool = False
+    vision: bool = False
+    context: int = 0
+    cuts: bool = False  # a text that is too long is cut without a word
+    seconds: float = 0.0  # for the first answer
+
+
+@declares("connect.local", right=RIGHT)
+class FindLocalModelsArgs(OperationArgs[LocalFindings], frozen=True):
+    """Find the models that servers on this machine offer, such as Ollama, llama.cpp, LM Studio and vLLM."""
+
+    base_url: Annotated[str, option("Look at this address alone.")] = ""
+
+
+@declares("connect.probe", right=RIGHT)
+class ProbeModelArgs(OperationArgs[ModelProbe], frozen=True, kw_only=True):
+    """Try out whether a model of one's own uses tools and sees pictures, and how much it can have before it."""
+
+    base_url: Annotated[str, option("The address of its server.")]
+    model: Annotated[str, option("The model.")]
 
 
 class EndpointCheck(Struct, frozen=True):

@@ -43,9 +43,13 @@ from gatepost.serve.control.arguments.connect import (
     ConnectCheck,
     ConnectResult,
     EndpointCheck,
+    FindLocalModelsArgs,
     IsolationArgs,
     KeepConnectionArgs,
     ListConnectableArgs,
+    LocalFindings,
+    ModelProbe,
+    ProbeModelArgs,
     TrialCancellation,
     TryConnectArgs,
 )
@@ -62,6 +66,7 @@ from gatepost.serve.control.connectable_agents import (
     list_key_names,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, run_within
+from gatepost.serve.control.local_models import find_local, probe_model
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
 from gatepost.store.port import Db
@@ -120,6 +125,25 @@ def _read_keys_and_groups(
         on_it = [folder for folder, provider in runs_on if provider == spec.name]
         found[spec.name] = (key, tuple(on_it[:MOST_GROUPS]))
     return found
+
+
+@operation
+async def find_local_models(deps: OperationDeps, args: FindLocalModelsArgs) -> LocalFindings:
+    bases = (read_own_base("openai", args.base_url).url,) if args.base_url else ()
+    upstream = Upstream()
+    try:
+        return await find_local(upstream, bases)
+    finally:
+        await upstream.close()
+
+
+@operation
+async def probe_local_model(deps: OperationDeps, args: ProbeModelArgs) -> ModelProbe:
+    upstream = Upstream()
+    try:
+        return await probe_model(upstream, read_own_base("openai", args.base_url).url, args.model)
+    finally:
+        await upstream.close()
 
 
 @operation
