@@ -1,6 +1,7 @@
 """A host that no rule speaks of, where a group asks: refused at once, one card, and the answer is tried at the next
 connection. Over the real socket, as a sandbox would ask."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,7 +54,6 @@ def settle(db: Db, now: int) -> str:
     users.add(db, BOSS, "Ada", now)
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
     direct_rooms.add(db, BOSS, "fake", "fake:direct/boss", now)
-    groups.update(db, "acme", {"options": {"egress": "ask"}})
     return sessions.find_or_add(db, SessionMode.PER_THREAD, FOLDER, "fake", "fake:room/1", "", now).id
 
 
@@ -120,6 +120,7 @@ async def test_allowed_for_the_conversation_it_is_reached_there_alone(asking: An
     assert not await asking.hosts.is_allowed(Caller(FOLDER, "s-other"), "files.example.com:443")
     (said,) = await asking.store.read(told, asking.session_id)
     assert (said["event"], said["state"], said["host"]) == ("approval", "allowed", "files.example.com:443")
+    assert "You may reach files.example.com:443 now: try again." in said["result"]
     assert await asking.store.read(egress.list_rules) == []
     await asking.store.write(requests.end_lasting, asking.session_id)  # /clear
     assert not (await asking.socket._judge(EgressTarget("files.example.com", 443))).allowed
@@ -174,6 +175,58 @@ async def test_a_no_is_told_once_and_remembered_for_a_day(asking: Any) -> None:
     assert again.said == refused_hosts.NOT_AGAIN and await pending(asking) == []
     later = await asking.store.write(refused_hosts.ask_about_host, CHANNELS, limits, question, now + 2 * DAY)
     assert later.asked is not None and len(await pending(asking)) == 1
+
+
+async def test_two_thousand_hosts_at_once_make_few_cards_and_few_writes(
+    asking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = [EgressTarget(f"h{number}.example.com", 443) for number in range(2000)]
+    writes, write = [0], asking.store.write
+
+    async def count(*given: Any, **named: Any) -> Any:
+        writes[0] += 1
+        return await write(*given, **named)
+
+    monkeypatch.setattr(asking.store, "write", count)
+    judged = await asyncio.gather(*map(asking.socket._judge, targets))
+    assert not any(each.allowed for each in judged)
+    assert len(await pending(asking)) == MOST_WAITING == writes[0]
+    assert len(await asking.store.read(outbox.OUTBOX.list, "ORDER BY id")) == MOST_WAITING
+    assert refused_hosts.TOO_MANY in judged[-1].reason and asking.looked_up == []
+
+
+async def test_hosts_that_have_no_card_of_their_own_are_named_on_the_next_one(asking: Any) -> None:
+    for number in range(MOST_WAITING + 3):
+        await asking.send(connect(f"h{number}.example.com:443"))
+    await asking.send(connect("box.lan:443"))
+    await asking.store.write(decide_all, ALLOW_SESSION)
+    await asking.send(connect("another.example.com:443"))
+    (asked,) = await pending(asking)
+    assert asked.input["also refused"] == "h7.example.com:443, h6.example.com:443, h5.example.com:443"
+
+
+async def test_where_nobody_who_may_decide_can_be_reached_nobody_is_said_to_be_asked(asking: Any) -> None:
+    await asking.store.write(direct_rooms.remove, BOSS)
+    answer = await asking.send(connect("files.example.com:443"))
+    assert "the operator can" in answer.text and await pending(asking) == []
+
+
+async def test_the_setting_says_it_for_every_group_and_a_group_for_itself(asking: Any) -> None:
+    refusing = RefusedHosts(
+        asking.store, SystemClock(), Config({"egress.unknown_hosts": "refuse"}), EventBus(), CHANNELS
+    )
+    caller = Caller(FOLDER, asking.session_id)
+    await asking.store.write(groups.update, "acme", {"options": {"egress": None}})
+    assert await refusing.ask(caller, "files.example.com:443") == ""
+    assert "a person was asked" in await asking.hosts.ask(caller, "files.example.com:443")  # it asks if nothing is said
+    await asking.store.write(groups.update, "acme", {"options": {"egress": "ask"}})
+    assert "a person was asked" in await refusing.ask(caller, "files.example.com:443")
+
+
+async def test_an_agent_that_tries_again_hears_what_was_decided(asking: Any) -> None:
+    await asking.send(connect("files.example.com:443"))
+    await asking.store.write(decide_all, DENY)
+    assert refused_hosts.NOT_AGAIN in (await asking.send(connect("files.example.com:443"))).text
 
 
 @pytest.mark.slow

@@ -80,6 +80,8 @@ class AccessRules(Struct, frozen=True):
         default_factory=dict
     )  # by folder: all that its list is cut to
     every_tool_group: frozenset[str] | None = None  # the same for folders that say nothing; None: no cut
+    asking: Mapping[str, bool] = msgspec.field(default_factory=dict)  # by folder: whether people are asked about hosts
+    asks_usually: bool = True  # the same for folders that say nothing
     members: acl.RoleMemberships = field(default_factory=dict)
 
 
@@ -93,6 +95,7 @@ class GroupPolicy:
         "_tool_rules",
         "_who",
         "above",
+        "asks_about_hosts",
         "folder",
         "holds",
         "own",
@@ -109,6 +112,8 @@ class GroupPolicy:
         self._across = any(_widens(row) and acl.concerns(row, self._who) for row in facts.rows)
         self.rows = tuple(row for row in facts.rows if self._may_concern(row))
         self.tool_groups = facts.tool_groups.get(folder, facts.every_tool_group)
+        said = (facts.asking.get(each) for each in (folder, *reversed(list_ancestors(folder))))
+        self.asks_about_hosts = next((each for each in said if each is not None), facts.asks_usually)
         self._speaks = bool(self.own or self.above or self.rows)
         self.holds = any(rule.hold for rule in self.own) or any(rule.hold for _, rule in self.above)
         self._tool_rules: dict[str, _ToolRules] = {}
@@ -116,7 +121,12 @@ class GroupPolicy:
     @property
     def plain(self) -> bool:
         """Nothing was ever said about it: its tier is all there is."""
-        return not self._speaks and self.tool_groups is self._facts.every_tool_group
+        usual = self._facts
+        return (
+            not self._speaks
+            and self.tool_groups is usual.every_tool_group
+            and self.asks_about_hosts is usual.asks_usually
+        )
 
     def has_rules_for(self, tool: str, effects: ToolEffects) -> bool:
         """Return True if anything but the tier has a say about this tool."""

@@ -52,7 +52,6 @@ MOST_HELD = 64  # megabytes of such calls' bodies at once
 REFUSED = "/refused"
 MOST_REFUSALS = 20  # that /refused tells
 MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
-MOST_ASKED = 20  # different hosts about which people may be asked while a session is awake
 MOST_AUDITED = 100  # of these, those that have a row in the audit; the rest is counted there when the session ends
 REVOKED = "this session was stopped"
 REPLAY = "this is a replay: it reaches models, and nothing else of the network"
@@ -131,7 +130,7 @@ class EgressSocket:
         self._written: set[tuple[str, str]] = set()
         self._unaudited = 0  # different denials that are only counted in the audit
         self._refusals: OrderedDict[str, None] = OrderedDict()  # the latest last, each sentence once
-        self._asked: dict[EgressTarget, str] = {}  # what the agent was told of each
+        self._asking = asyncio.Lock()  # one question at a time: the next one finds what became of it
         self._revoked = False
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -254,17 +253,12 @@ class EgressSocket:
         )
 
     async def _ask(self, asker: HostAsker, target: EgressTarget) -> str:
-        """Once for each host: who tries it again costs nothing but reads."""
-        if target not in self._asked and len(self._asked) < MOST_ASKED:
-            try:
-                said = await asker.ask(self._caller, str(target))
-            except GatepostError as error:
-                _log.warning("nobody could be asked about a host", folder=self._caller.folder, why=str(error))
-                return ""
-            if not said:
-                return ""
-            self._asked[target] = said
-        return self._asked.get(target, "")
+        try:
+            async with self._asking:
+                return await asker.ask(self._caller, str(target))
+        except GatepostError as error:
+            _log.warning("nobody could be asked about a host", folder=self._caller.folder, why=str(error))
+            return ""
 
     async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
         """Return what goes into a request to this host, read anew for every one."""

@@ -7,15 +7,26 @@ looked up, and the one that was checked is the one that is connected to.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 
 from gatepost.access.tiers import covers
 from gatepost.core.errors import Invalid
+from gatepost.core.settings import setting
 from gatepost.store.rights.egress import EgressRule
 
+ASK, REFUSE = "ask", "refuse"
+UNKNOWN_HOSTS = setting(
+    "egress.unknown_hosts",
+    ASK,
+    help="What follows if an agent connects to a host that no rule mentions. It is refused in any case; `ask` also asks"
+    " an admin or owner who can be reached. The option `egress` of a group says it for that group and those below.",
+    choices=(ASK, REFUSE),
+)
+OPTION = "egress"  # of a group: the same for it and for the groups below
 WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
 PRIVATE = "it has an address of this machine or a private network"
@@ -155,6 +166,11 @@ def check_target(
         return EgressVerdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}", unsaid=True)
     exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
     return EgressVerdict(True, "", local=exact, way_in=way_in)
+
+
+def find_own_word(options: Mapping[str, Any]) -> bool | None:
+    """Return True if a group's options say that people are asked about unknown hosts. None: they say nothing."""
+    return options[OPTION] == ASK if OPTION in options else None
 
 
 def may_be_offered(target: EgressTarget) -> bool:

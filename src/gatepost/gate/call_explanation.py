@@ -54,6 +54,9 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     if tool.not_root and folder == ROOT_FOLDER:
         allowed = False
         steps.append(PolicyStep("structure", "root stands alone: there is nobody to do this with", "deny"))
+    if tool.asks_about_hosts and not policy.asks_about_hosts:
+        allowed = False
+        steps.append(PolicyStep("options.egress", "nobody is asked about hosts in this group", "deny"))
     steps += reach
     ask = replace(request, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)

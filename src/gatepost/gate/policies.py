@@ -12,6 +12,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
+from gatepost.egress import rules as host_rules
 from gatepost.gate.call_explanation import is_offered_group
 from gatepost.gate.named_call import FIND_TOOLS
 from gatepost.store.engine import rule_cache
@@ -29,27 +30,29 @@ TOOL_GROUPS = setting(
 
 
 @inline_read
-def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = ()) -> AccessRules:
+def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True) -> AccessRules:
     """Everything that decides, in one snapshot."""
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
         rules[rule.folder].append(parse(rule.text))
-    members = acl.list_members(db)
+    members, known = acl.list_members(db), groups.list_all(db)
     return AccessRules(
         rules={folder: tuple(each) for folder, each in rules.items()},
         rows=list_valid_rows(acl.list_rows(db), members),
         members=members,
-        tool_groups={
-            each.folder: cut for each in groups.list_all(db) if (cut := parse_tool_groups(each.options)) is not None
-        },
+        tool_groups={each.folder: cut for each in known if (cut := parse_tool_groups(each.options)) is not None},
         every_tool_group=frozenset(every_tool_group) or None,
+        asking={each.folder: word for each in known if (word := host_rules.find_own_word(each.options)) is not None},
+        asks_usually=asks_usually,
     )
 
 
-def load_changed_facts(db: Db, known: str, every_tool_group: tuple[str, ...] = ()) -> tuple[str, AccessRules | None]:
+def load_changed_facts(
+    db: Db, known: str, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True
+) -> tuple[str, AccessRules | None]:
     """The state of the rules, and what decides unless that is the known one."""
     state = rule_cache.get_state(db)
-    return state, load_policy_facts(db, every_tool_group) if state != known or not state else None
+    return state, load_policy_facts(db, every_tool_group, asks_usually) if state != known or not state else None
 
 
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
@@ -70,6 +73,7 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
         if policy.visible(name, tool.tier, tool.effects)
         and is_offered_group(tool, policy)
         and not (tool.not_root and policy.folder == ROOT_FOLDER)
+        and not (tool.asks_about_hosts and not policy.asks_about_hosts)
     ]
 
 
@@ -86,7 +90,8 @@ class Policies:
     arrive later, or not at all."""
 
     def __init__(self, store: Store, events: EventBus, config: Config) -> None:
-        self._store, self._config = store, config
+        self._store = store
+        self._usual = (config[TOOL_GROUPS], config[host_rules.UNKNOWN_HOSTS] == host_rules.ASK)
         self._facts: AccessRules | None = None
         self._state = ""  # that the rules were in when these facts were read; '': none that is known
         self._known: dict[str, GroupPolicy] = {}
@@ -100,7 +105,7 @@ class Policies:
             forgotten = self._forgotten
             facts = self._facts
             if facts is None:
-                facts = await self._store.read(load_policy_facts, self._config[TOOL_GROUPS])
+                facts = await self._store.read(load_policy_facts, *self._usual)
             found = GroupPolicy(folder, facts)
             if forgotten == self._forgotten:
                 self._facts, self._known[folder] = facts, found
@@ -110,8 +115,7 @@ class Policies:
         """Compare with the state of the rules in the store, and read them again if they changed. True if so: what was
         made of them is of no use any more. Those of one folder come back in the order in which they asked."""
         forgotten = self._forgotten
-        wanted = self._config[TOOL_GROUPS]
-        state, facts = await self._store.read(load_changed_facts, self._state, wanted, lane=f"rules {folder}")
+        state, facts = await self._store.read(load_changed_facts, self._state, *self._usual, lane=f"rules {folder}")
         if facts is None and state == self._state:
             return False
         self._forget(None)

@@ -70,6 +70,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
     acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
+    asks_about_hosts: bool = False  # it is of no use to a group in which nobody is asked about them
     held: bool = False
     holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # why a person must agree; '': not
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
@@ -107,6 +108,7 @@ def tool(
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     acts_as: Callable[[Mapping[str, Any]], str] | None = None,
     not_root: bool = False,
+    asks_about_hosts: bool = False,
     held: bool = False,
     holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
@@ -148,6 +150,7 @@ def tool(
             acts_as=acts_as,
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
+            asks_about_hosts=asks_about_hosts,
             held=held,
             holds_if=holds_if,
             preview=preview,

@@ -87,7 +87,7 @@ class HostAnswer(Struct, frozen=True):
     note: str
 
 
-@tool(tier=Tier.AGENT, group="network", effects=(), idempotent=True)
+@tool(tier=Tier.AGENT, group="network", effects=(), asks_about_hosts=True, idempotent=True)
 async def network_request(
     call: ToolCall,
     host: Annotated[str, Meta(description="A host's name, with its port if that is not 443: example.com:8443.")],
@@ -108,4 +108,4 @@ async def network_request(
         await call.note()
         if said := await asker.ask(caller, str(target), tool=call.tool, why=why):
             return HostAnswer(str(target), False, said)
-    raise Refused(caller.folder, call.tool, str(target), f"nobody is asked about it: {verdict.reason}")
+    raise Refused(caller.folder, call.tool, str(target), f"nobody can be asked about it: {verdict.reason}")

@@ -143,6 +143,18 @@ def list_approvers(db: Db, folder: str) -> list[str]:
     return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
 
 
+def can_reach_approver(
+    db: Db, channels: ChannelInstances, folder: str, turn_id: str, instance: str, address: str
+) -> bool:
+    """Return True if somebody who may decide about a group can be shown a card."""
+    ranked = list_approvers(db, folder)
+    if direct_rooms.list_for_people(db, tuple(ranked)):
+        return True
+    asker = costs.find_asker(db, turn_id) if turn_id else ""
+    person = identities.get_person(db, asker) if asker else ""
+    return person in ranked and _find_room_of_asker(channels, instance, address, asker, person, 0) is not None
+
+
 def find_next_approver(
     db: Db, channels: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
 ) -> tuple[str, DirectRoom] | None:
@@ -152,19 +164,21 @@ def find_next_approver(
     asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
     first = identities.get_person(db, asker) if asker else ""
     ranked = sorted(list_approvers(db, request.folder), key=lambda each: each != first)
-    own = _find_room_of_asker(channels, request, asker, first)
+    own = _find_room_of_asker(channels, request.instance, request.address, asker, first, request.asked_at)
     known = [*((own,) if own is not None else ()), *direct_rooms.list_for_people(db, tuple(ranked))]
     rooms = [each for each in known if before.can_try(each)]
     served = [each for each in rooms if channels.is_known(each.instance)]  # a channel that is gone delivers nothing
     return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)
 
 
-def _find_room_of_asker(channels: ChannelInstances, request: Request, asker: str, person: str) -> DirectRoom | None:
+def _find_room_of_asker(
+    channels: ChannelInstances, instance: str, address: str, asker: str, person: str, now: int
+) -> DirectRoom | None:
     """Return the room of a request as one of who gave the agent its work; None where the gateway is not the platform,
     or the room is another person's own."""
-    if request.address == "" or channels.get_kind(request.instance).name not in PLACES:
+    if address == "" or channels.get_kind(instance).name not in PLACES:
         return None
-    of_somebody = request.address.startswith(WEB_ROOM)
-    if not asker or (of_somebody and request.address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):
+    of_somebody = address.startswith(WEB_ROOM)
+    if not asker or (of_somebody and address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):
         return None
-    return DirectRoom(person, request.instance, request.address, request.asked_at)
+    return DirectRoom(person, instance, address, now)

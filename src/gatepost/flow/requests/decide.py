@@ -248,7 +248,7 @@ def close(
         rooms = (*rooms, *others)
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
-        outcome = {"host": closed.name, "result": render_decision(closed, by)}
+        outcome = refused_hosts.render_outcome(closed, render_decision(closed, by))
         wake = (closed.session_id,) if notify_agent(db, closed, outcome, now) else ()
     elif closed.kind is RequestKind.CALL and closed.session_id is not None and state is not RequestState.ALLOWED:
         requests.settle(db, closed.id, now)

@@ -1,16 +1,22 @@
-"""Requests about hosts that no rule mentions, for groups whose option `egress` is `ask`. The connection is refused at
-once, and one card asks. The answer holds for the conversation, or becomes a rule that `gatepost egress list` shows and
-can take back."""
+"""Requests about hosts that no rule mentions, for groups that ask people about them. The connection is refused at once,
+and one card asks. The answer holds for the conversation, or becomes a rule that `gatepost egress list` shows and can
+take back.
+
+A try writes only if it makes a card, so an agent that tries many hosts costs reads alone.
+"""
+
+from contextlib import suppress
 
 from msgspec import Struct
 
 from gatepost.core.clock import HOUR, Clock
+from gatepost.core.errors import Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.egress import rules
 from gatepost.egress.rules import EgressTarget
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask, read_rules
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask, can_reach_approver, read_rules
 from gatepost.flow.requests.unknown_senders import was_refused
 from gatepost.messages.text import clean
 from gatepost.store.port import Db, LockKind, Store
@@ -20,14 +26,18 @@ from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import Caller
 
-OPTION, ASK = "egress", "ask"
 MOST_WAITING = 5  # hosts of one group, at once
 MOST_AN_HOUR = 20  # the same in an hour, whatever became of them
+MOST_WAITING_HERE = 50  # hosts of all groups, at once
+MOST_NAMED, MOST_LOOKED_AT = 10, 50  # other hosts that a card names, and tries among which they are looked for
 LONGEST_WHY = 500
 ASKED = "a person was asked ({}); you are told what they decide, and can try again then"
 NOT_AGAIN = "a person was asked before, and nobody allowed it; the same question is not asked again within a day"
 TOO_MANY = "people were asked about too many hosts; wait until they have decided, or do without it"
-OTHER_LETTERS = "It has letters of other alphabets, which may look like those of another name."
+OTHER_LETTERS = (
+    "The name is shown in its encoded form (xn--…). It has letters of other alphabets, which may look like those of"
+    " another name."
+)
 
 
 class HostQuestion(Struct, frozen=True):
@@ -52,18 +62,22 @@ class RefusedHosts:
         self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
     ) -> None:
         self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
+        self._usual = config[rules.UNKNOWN_HOSTS] == rules.ASK
 
     async def is_allowed(self, caller: Caller, target: str) -> bool:
         return caller.session_id is not None and await self._store.read(
-            is_allowed, caller.folder, caller.session_id, target
+            is_allowed, caller.folder, caller.session_id, target, self._usual
         )
 
     async def ask(self, caller: Caller, target: str, *, tool: str = "", why: str = "") -> str:
-        if caller.session_id is None or not await self._store.read(can_ask, caller.folder, caller.session_id):
+        if caller.session_id is None:
             return ""
         turn = caller.running() if caller.running is not None else None
         question = HostQuestion(caller, rules.read_target(target), turn, tool, why)
         limits = read_rules(self._config)
+        said = await self._store.read(find_known_answer, self._channels, question, self._usual, self._clock.now())
+        if said is not None:
+            return said
         answer = await self._store.write(
             ask_about_host, self._channels, limits, question, self._clock.now(), lane=caller.lane
         )
@@ -74,28 +88,48 @@ class RefusedHosts:
         return answer.said
 
 
-def asks_people(db: Db, folder: str) -> bool:
-    """By the nearest group that says anything: the group itself, or one above it."""
+def asks_people(db: Db, folder: str, usual: bool) -> bool:
+    """By the nearest group that says anything: the group itself, or one above it; else as the setting says."""
     own = groups.get(db, folder)
-    said = [
-        each.options[OPTION]
-        for each in ([own] if own else []) + groups.list_ancestors(db, folder)
-        if OPTION in each.options
-    ]
-    return bool(said) and said[0] == ASK
+    said = (rules.find_own_word(each.options) for each in ([own] if own else []) + groups.list_ancestors(db, folder))
+    return next((word for word in said if word is not None), usual)
 
 
-def can_ask(db: Db, folder: str, session_id: str) -> bool:
-    """Return True if there is anybody to be told the answer, and the group asks. By reading alone: a try costs no
-    write."""
-    session = sessions.get(db, session_id)
-    return session is not None and session.closed_at is None and asks_people(db, folder)
+def find_known_answer(db: Db, channels: ChannelInstances, question: HostQuestion, usual: bool, now: int) -> str | None:
+    """Return what the agent is told without a new card, '' if nobody is asked. None: a person is to be asked."""
+    folder, target = question.caller.folder, question.target
+    session = sessions.get(db, question.caller.session_id or "")
+    if session is None or session.closed_at is not None or not rules.may_be_offered(target):
+        return ""  # there is nobody to be told the answer, or nothing to ask
+    if not asks_people(db, folder, usual):
+        return ""
+    if (known := _find_answer(db, folder, target, now)) is not None:
+        return known
+    turn = question.turn
+    instance, turn_id = (turn.instance, turn.id) if turn is not None else (session.instance, "")
+    address = turn.address if turn is not None else session.address
+    return None if can_reach_approver(db, channels, folder, turn_id, instance, address) else ""
 
 
-def is_allowed(db: Db, folder: str, session_id: str, target: str) -> bool:
+def _find_answer(db: Db, folder: str, target: EgressTarget, now: int) -> str | None:
+    """Return what was asked about a host before, or why no more is asked now."""
+    last = requests.find_last_of_group(db, RequestKind.HOST, folder, str(target))
+    if last is not None and last.state is RequestState.PENDING:
+        return ASKED.format(last.id)
+    if was_refused(last, now):
+        return NOT_AGAIN
+    crowded = (
+        waiting_requests.count_pending_of_kind(db, RequestKind.HOST, folder) >= MOST_WAITING
+        or requests.count_of_kind_since(db, RequestKind.HOST, folder, now - HOUR) >= MOST_AN_HOUR
+        or waiting_requests.count_pending_of_kind(db, RequestKind.HOST) >= MOST_WAITING_HERE
+    )
+    return TOO_MANY if crowded else None
+
+
+def is_allowed(db: Db, folder: str, session_id: str, target: str, usual: bool) -> bool:
     """An answer counts while the group asks: an operator who stops that ends it."""
     found = requests.find_lasting(db, session_id, make_about(target))
-    return found is not None and found.kind is RequestKind.HOST and asks_people(db, folder)
+    return found is not None and found.kind is RequestKind.HOST and asks_people(db, folder, usual)
 
 
 def make_about(target: str) -> str:
@@ -111,24 +145,17 @@ def ask_about_host(
     if session is None or session.closed_at is not None or not rules.may_be_offered(target):
         return AskedHost("")
     db.lock(LockKind.QUOTA, "requests", caller.folder)
-    last = requests.find_last_of_group(db, RequestKind.HOST, caller.folder, str(target))
-    if last is not None and last.state is RequestState.PENDING:
-        return AskedHost(ASKED.format(last.id))
-    if was_refused(last, now):
-        return AskedHost(NOT_AGAIN)
-    waiting = waiting_requests.count_pending_of_kind(db, RequestKind.HOST, caller.folder)
-    if waiting >= MOST_WAITING or (
-        requests.count_of_kind_since(db, RequestKind.HOST, caller.folder, now - HOUR) >= MOST_AN_HOUR
-    ):
-        return AskedHost(TOO_MANY)
+    if (known := _find_answer(db, caller.folder, target, now)) is not None:
+        return AskedHost(known)
     turn = question.turn
     new = NewRequest(
         kind=RequestKind.HOST,
         name=str(target),
         folder=caller.folder,
         session_id=session.id,
+        turn_id=turn.id if turn else "",
         tool=question.tool,
-        input=_describe(question, session.title or session.address),
+        input=_describe(question, session.title or session.address, _list_others(db, caller.folder, target, now)),
         digest=f"{target} {now}",
         about=make_about(str(target)),
         why=render_consequence(target),
@@ -141,7 +168,22 @@ def ask_about_host(
     return AskedHost(ASKED.format(asked.request.id), asked)
 
 
-def _describe(question: HostQuestion, conversation: str) -> dict[str, object]:
+def _list_others(db: Db, folder: str, target: EgressTarget, now: int) -> list[str]:
+    """Return other hosts that the group was refused in the last hour and that nobody was asked about: there are too
+    many for a card each."""
+    found: list[str] = []
+    for tried in egress.list_refused_targets(db, folder, now - HOUR, MOST_LOOKED_AT):
+        with suppress(Invalid):
+            other = rules.read_target(tried)
+            if other == target or not rules.may_be_offered(other) or str(other) in found:
+                continue
+            if requests.find_last_of_group(db, RequestKind.HOST, folder, str(other)) is None:
+                found.append(str(other))
+    more = [f"{len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else []
+    return [*found[:MOST_NAMED], *more]
+
+
+def _describe(question: HostQuestion, conversation: str, others: list[str]) -> dict[str, object]:
     target = question.target
     foreign = any(label.startswith("xn--") for label in target.host.split("."))
     about: dict[str, object] = {
@@ -151,6 +193,7 @@ def _describe(question: HostQuestion, conversation: str) -> dict[str, object]:
         "conversation": conversation,
         "asked by": question.tool or "a connection that was refused",
         "why": clean(question.why)[:LONGEST_WHY],
+        "also refused": ", ".join(others),
     }
     return {name: value for name, value in about.items() if value}
 
@@ -165,6 +208,12 @@ def render_consequence(target: EgressTarget) -> str:
 def make_lasting(state: RequestState, lasts: AnswerLasts) -> AnswerLasts:
     """A connection is not made once: whoever allows a host allows it for the conversation at least."""
     return AnswerLasts.SESSION if state is RequestState.ALLOWED and lasts is AnswerLasts.ONCE else lasts
+
+
+def render_outcome(request: Request, decision: str) -> dict[str, str]:
+    """Return what the agent is told."""
+    again = f" You may reach {request.name} now: try again." if request.state is RequestState.ALLOWED else ""
+    return {"host": request.name, "result": f"{decision}{again}"}
 
 
 def follow(db: Db, request: Request, now: int) -> None:

@@ -104,3 +104,10 @@ def list_attempts(db: Db, limit: int, folder: str = "", verdict: str = "") -> li
     """The newest first."""
     newest = "WHERE (? = '' OR folder = ?) AND (? = '' OR verdict = ?) ORDER BY last_at DESC, id DESC LIMIT ?"
     return ATTEMPTS.list(db, newest, folder, folder, verdict, verdict, limit)
+
+
+def list_refused_targets(db: Db, folder: str, since: int, most: int) -> list[str]:
+    """Return the targets that a group was refused, of the newest so many tries; the latest first."""
+    newest = "WHERE folder = ? ORDER BY id DESC LIMIT ?"
+    tries = ATTEMPTS.list(db, newest, folder, most)
+    return [each.target for each in tries if each.verdict is EgressOutcome.DENIED and each.last_at >= since]

@@ -39,9 +39,10 @@ def count_of_people(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
-def count_pending_of_kind(db: Db, kind: RequestKind, folder: str) -> int:
-    waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND folder = ?"
-    row = db.row(waiting, (kind, folder))
+def count_pending_of_kind(db: Db, kind: RequestKind, folder: str = "") -> int:
+    """`folder`: of this group alone."""
+    waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND (? = '' OR folder = ?)"
+    row = db.row(waiting, (kind, folder, folder))
     return int(row[0]) if row else 0
 
 
@@ -53,8 +54,9 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
 
 def find_pending(db: Db, turn_id: str) -> str:
     """Return the oldest request of a turn about which a person has to decide, whoever of it asked; '' if there is
-    none."""
-    pending = "SELECT id FROM requests WHERE state = 'pending' AND turn_id = ? ORDER BY asked_at, id LIMIT 1"
+    none. A host does not count: the connection was refused, and the turn went on."""
+    own = "state = 'pending' AND turn_id = ? AND kind <> 'host'"
+    pending = f"SELECT id FROM requests WHERE {own} ORDER BY asked_at, id LIMIT 1"
     row = db.row(pending, (turn_id,))
     return str(row[0]) if row else ""
 
