@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.flow.notices import render_failure
+from gatepost.flow.notices import render_failure, render_refused_hosts
 
 WHY = (
     "Today's budget of home has no room for this call: $0.46 of $1.00 spent, and it may cost $0.74. It starts anew on"
@@ -38,3 +38,10 @@ def test_each_kind_of_trouble_has_one_thing_that_helps_and_no_internals(kind: st
 
     assert told.startswith("Sorry, I could not answer your message: ") and remedy in told
     assert "10.0.0.7" not in told and "req_1" not in told
+
+
+@pytest.mark.parametrize(("kind", "named"), [("fatal", True), ("network", True), ("auth", False), ("budget", False)])
+def test_refused_hosts_are_named_where_they_can_be_the_reason(kind: str, named: bool) -> None:
+    told = render_refused_hosts(["files.example.com:443", "pypi.org:443"], kind)
+    assert ("refused `files.example.com:443`, `pypi.org:443`" in told) is named
+    assert render_refused_hosts([], kind) == ""

@@ -6,7 +6,8 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import egress, waiting_requests
-from gatepost.store.sessions import groups
+from gatepost.store.rights.egress import EgressOutcome
+from gatepost.store.sessions import groups, turns
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost_testing.provider import ScriptBuilder
@@ -43,3 +44,30 @@ async def test_what_is_decided_about_a_host_is_told_to_the_agent_once(tmp_path: 
         assert [text for text in channel.texts(ROOM) if "I was told" in text] == ["I was told"]
         (rule,) = await gateway.store.read(egress.list_rules)
         assert (rule.folder, rule.host, rule.port, rule.created_by) == ("home", "files.example.com", 443, BOSS)
+
+
+async def test_the_notice_of_a_failed_turn_names_the_host_that_it_was_refused(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script = ScriptBuilder().turn("fetch").say("I look").wait_for("go").error("the page could not be read")
+        script.write(gateway.home.group("home")).chmod(0o644)
+
+        def refuse(db: Db) -> None:
+            """As the way out does, while the turn runs."""
+            (turn,) = turns.list_open(db)
+            for target in ("files.example.com:443", "-", "anthropic/claude-x"):
+                now = gateway.clock.now()
+                egress.record_attempt(db, "home", turn.session_id, target, EgressOutcome.DENIED, "no rule", now)
+
+        await channel.say("fetch", address=ROOM)
+        await channel.wait_for(1)
+        await gateway.store.write(refuse)
+        (gateway.home.group("home") / "go").touch()
+        await channel.wait_for(2)
+        said = channel.texts(ROOM)[-1]
+        assert said.startswith("Sorry, I could not answer your message: the page could not be read.")
+        assert said.endswith(
+            "Meanwhile I was refused `files.example.com:443`. Whoever runs this gateway can allow that."
+        )

@@ -1,6 +1,8 @@
 """Notices of the gateway itself. People read why a message could not be answered: plain words, no internals, always a
 way on. A room reads once that the operator has stopped everything. Owners read about trouble, once for each key."""
 
+from collections.abc import Sequence
+
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.flow.delivery.outgoing_messages import (
     ChannelInstances,
@@ -25,6 +27,8 @@ _BY_CLASS: dict[str, str] = {
     TurnErrorClass.REFUSAL: "the model declined to answer it. Say it in another way, or ask for something else.",
     TurnErrorClass.OVERFLOW: "this is more than the model can read at once. Send it in smaller parts.",
 }
+# Failures that a refused host cannot have caused.
+_NOT_OF_HOSTS = frozenset(_BY_CLASS) - {TurnErrorClass.NETWORK} | {TurnErrorClass.BUDGET}
 STOPPED = "Stopped."
 ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."
 INTERRUPTED = "I was interrupted, and go on with your message."
@@ -49,6 +53,14 @@ def render_failure(reason: str, error_class: str, count: int) -> str:
     why = _BY_CLASS.get(error_class, _plain(reason))
     again = "" if error_class in _BY_CLASS else " You can send it again."
     return f"Sorry, I could not answer {_count(count)}: {why}{again}"
+
+
+def render_refused_hosts(hosts: Sequence[str], error_class: str) -> str:
+    """Render which hosts the turn was refused, as far as they can be why it failed; '' if none."""
+    if not hosts or error_class in _NOT_OF_HOSTS:
+        return ""
+    named = ", ".join(f"`{each}`" for each in hosts)
+    return f" Meanwhile I was refused {named}. Whoever runs this gateway can allow that."
 
 
 def _count(count: int) -> str:

@@ -30,6 +30,7 @@ MOST_WAITING = 5  # hosts of one group, at once
 MOST_AN_HOUR = 20  # the same in an hour, whatever became of them
 MOST_WAITING_HERE = 50  # hosts of all groups, at once
 MOST_NAMED, MOST_LOOKED_AT = 10, 50  # other hosts that a card names, and tries among which they are looked for
+MOST_IN_NOTICE = 3
 LONGEST_WHY = 500
 ASKED = "a person was asked ({}); you are told what they decide, and can try again then"
 NOT_AGAIN = "a person was asked before, and nobody allowed it; the same question is not asked again within a day"
@@ -166,6 +167,16 @@ def ask_about_host(
     )
     asked = ask(db, channels, limits, new, now)
     return AskedHost(ASKED.format(asked.request.id), asked)
+
+
+def list_refused_hosts(db: Db, session_id: str, since: int) -> list[str]:
+    """Return a few hosts that a session was refused, to be named to people; the latest first."""
+    found: list[str] = []
+    for tried in egress.list_targets_refused_since(db, session_id, since, MOST_NAMED):
+        with suppress(Invalid):  # a model, or what is no host's name
+            target = rules.read_target(tried)
+            found += [str(target)] if len(target.host) <= rules.LONGEST_OFFERED else []
+    return found[:MOST_IN_NOTICE]
 
 
 def _list_others(db: Db, folder: str, target: EgressTarget, now: int) -> list[str]:

@@ -12,6 +12,7 @@ from gatepost.core.records import replace
 from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.requests.refused_hosts import list_refused_hosts
 from gatepost.flow.schedule.task_outcomes import add_failure_notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
@@ -169,6 +170,9 @@ def _add_failure_notice(
         text = notices.render_out_of_time(spoke=outbox.has_done_any(db, broken.turn.id))
     else:
         text = notices.render_failure(broken.reason, error_class, len(broken.failed))
+    if broken.turn is not None:
+        refused = list_refused_hosts(db, session.id, broken.turn.started_at)
+        text += notices.render_refused_hosts(refused, error_class)
     if broken.turn is None:
         agents.record_not_started(db, session.id, broken.reason, broken.failed[0], deps.clock.now())
     where = broken.turn or session

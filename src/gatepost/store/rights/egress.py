@@ -106,6 +106,12 @@ def list_attempts(db: Db, limit: int, folder: str = "", verdict: str = "") -> li
     return ATTEMPTS.list(db, newest, folder, folder, verdict, verdict, limit)
 
 
+def list_targets_refused_since(db: Db, session_id: str, since: int, most: int) -> list[str]:
+    """Return the targets that a session was refused; the latest first."""
+    refused = "WHERE session_id = ? AND verdict = 'denied' AND last_at >= ? ORDER BY last_at DESC, id DESC LIMIT ?"
+    return list(dict.fromkeys(each.target for each in ATTEMPTS.list(db, refused, session_id, since, most)))
+
+
 def list_refused_targets(db: Db, folder: str, since: int, most: int) -> list[str]:
     """Return the targets that a group was refused, of the newest so many tries; the latest first."""
     newest = "WHERE folder = ? ORDER BY id DESC LIMIT ?"
