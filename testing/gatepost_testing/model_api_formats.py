@@ -166,11 +166,17 @@ def _message_overflow(prompt: int, longest: int, window: int) -> Body:
 
 def _chat_lines(body: Body) -> list[ModelScriptMessage]:
     roles = {"developer": "system"}
-    lines = []
+    lines: list[ModelScriptMessage] = []
     for message in body.get("messages", []):
+        if lines and lines[-1].role == "tool" and _has_pictures(message):
+            continue  # what tools gave: their own messages can hold none
         role = roles.get(message["role"], message["role"])
         lines.append(ModelScriptMessage(role, _text(message.get("content"))))
     return lines
+
+
+def _has_pictures(message: Body) -> bool:
+    return _text(message.get("content")).startswith('<system event="pictures">')
 
 
 def _chat_tools(body: Body) -> list[OfferedTool]:

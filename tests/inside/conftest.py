@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,7 @@ class Router:
         self.work = "# Work\n\nNothing is open.\n"
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.ids: list[int | str] = []
+        self.pictures: list[bytes] = []  # that `look` gives
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
@@ -297,7 +299,7 @@ class Router:
             return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}}
         if method == "tools/list":
             first = {"tools": [{"name": "send", "description": "Say something. And more."}], "nextCursor": "2"}
-            second = {"tools": [{"name": "get_work", "description": "Read your work.md\n\nLong."}]}
+            second = {"tools": [{"name": "get_work", "description": "Read your work.md\n\nLong."}, {"name": "look"}]}
             return {"result": second if params.get("cursor") else first}
         name, args = params["name"], params["arguments"]
         self.calls.append((name, args))
@@ -310,6 +312,11 @@ class Router:
             return {"result": {"content": [], "structuredContent": {"session_id": "s-1", "folder": "home", "seq": 9}}}
         if name == "send":
             return {"result": {"content": [{"type": "text", "text": f"sent {args['text']}"}]}}
+        if name == "look":
+            images = [
+                {"type": "image", "mimeType": "image/png", "data": b64encode(each).decode()} for each in self.pictures
+            ]
+            return {"result": {"content": [{"type": "text", "text": "the page"}, *images]}}
         if name == "fail":
             return {"result": {"content": [{"type": "text", "text": "it broke"}], "isError": True}}
         return {"error": {"code": -32602, "message": f"no tool is named {name!r}"}}

@@ -44,6 +44,14 @@ async def test_it_reads_its_own_folder_and_what_came_with_messages(place: Provid
     assert (await use(place, "read_file", path=str(place.workspace / "in" / "files" / "b.txt"))).text == "words"
 
 
+async def test_a_picture_is_shown_and_one_that_is_too_large_is_not(place: ProviderContext) -> None:
+    png = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
+    (place.agent / "a.txt").write_bytes(png)
+    (place.agent / "b.png").write_bytes(png + b"x" * 3_700_000)
+    assert (await use(place, "read_file", path="a.txt")).pictures == (png,)
+    assert "make it smaller" in (await use(place, "read_file", path="b.png")).text
+
+
 async def test_a_long_file_comes_in_parts(place: ProviderContext) -> None:
     (place.agent / "a.md").write_text("x" * LONGEST_PART + "end")
     first = (await use(place, "read_file", path="a.md")).text

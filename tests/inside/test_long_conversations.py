@@ -1,5 +1,6 @@
 """A conversation never dies: the loop of our own against endpoints that take no more than a window."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,8 +27,9 @@ from gatepost.inside.providers.contract import (
     TurnFailed,
     TurnResult,
 )
+from gatepost.inside.request_size import MOST_PICTURES
 from gatepost.inside.runner import find_provider
-from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.models import ModelEndpoint, RecordedRequest
 from gatepost_testing.provider_context import make_batch, make_context, read_all
 
 from .conftest import Router
@@ -45,7 +47,7 @@ class Talk:
         self.place = make_context(path, model="small-1", options={"base_url": base, **options})
         for folder in (self.place.state, self.place.agent):
             folder.mkdir(parents=True, exist_ok=True)
-        self.name, self.conversation, self.turns = name, "", 0
+        self.name, self.conversation, self.turns, self.endpoint = name, "", 0, endpoint
         self.provider = find_provider(name, None)(self.place)
 
     async def say(self, text: str, **content: Any) -> list[Event]:
@@ -471,3 +473,89 @@ async def test_an_endpoint_is_not_asked_for_what_the_group_says(talk: Any, name:
         await made.say("hello")
 
         assert [request.method for request in endpoint.requests] == ["POST"]
+
+
+# Pictures of tools.
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" * 10 + b"!"
+LOOKS: dict[str, Any] = {"tools": True, "turns": [{"when": "look", "do": [{"call": "look"}, {"say": "I saw it"}]}]}
+BLIND = "image input is not supported by this model"
+
+
+def count_pictures(call: RecordedRequest) -> int:
+    return call.raw.count(b64encode(PNG))
+
+
+async def test_a_picture_of_a_tool_is_shown_where_the_wire_has_a_place_for_it(
+    talk: Any, name: str, router: Router
+) -> None:
+    router.pictures = [PNG]
+    async with talk(name, ModelEndpoint(LOOKS)) as made:
+        events = await made.say("look")
+        assert events[-1] == TurnResult("I saw it")
+        messages = (asked := made.endpoint.calls[-1]).body["messages"]
+        assert count_pictures(asked) == 1
+        if name == "anthropic":
+            (result,) = messages[-1]["content"]
+            assert (result["type"], [part["type"] for part in result["content"]]) == ("tool_result", ["text", "image"])
+            assert result["content"][1]["source"]["media_type"] == "image/png"
+        else:
+            assert (messages[-2]["role"], messages[-2]["content"]) == ("tool", "the page")
+            assert messages[-1]["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+            assert "No person sent them" in messages[-1]["content"][0]["text"]
+
+
+async def test_what_is_no_picture_or_too_large_or_too_many_is_said_instead(
+    talk: Any, name: str, router: Router
+) -> None:
+    router.pictures = [b"GIF", PNG + b"x" * 3_700_000, PNG, PNG, PNG]
+    async with talk(name, ModelEndpoint(LOOKS)) as made:
+        await made.say("look")
+        (used,) = [entry for entry in made.kept.entries if isinstance(entry, ToolResultEntry)]
+        assert [block.name for block in used.blocks] == ["look 3", "look 4"]
+        assert "picture 1: left out, because it is no JPEG" in used.text and "picture 2: left out" in used.text
+        assert "[1 more pictures: left out]" in used.text
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+async def test_a_model_that_sees_nothing_teaches_it_once_and_is_told_in_words(
+    talk: Any, name: str, router: Router, status: int
+) -> None:
+    router.pictures = [PNG]
+    blind = {"say": "I saw it", "fault": status, "error": BLIND, "times": 1}
+    script = {**LOOKS, "turns": [{"when": "look", "do": [{"call": "look"}, blind]}]}
+    async with talk(name, ModelEndpoint(script)) as made:
+        assert (await made.say("look"))[-1] == TurnResult("I saw it")
+        assert [count_pictures(call) for call in made.endpoint.calls] == [0, 1, 0]
+        assert b"this model takes no pictures" in made.endpoint.calls[-1].raw
+        await made.restart()
+        made.endpoint.play(LOOKS)
+        assert (await made.say("look again"))[-1] == TurnResult("I saw it")
+        assert [count_pictures(call) for call in made.endpoint.calls[3:]] == [0, 0]
+
+
+async def test_one_picture_that_is_not_taken_costs_no_turn(talk: Any, name: str, router: Router) -> None:
+    router.pictures = [PNG]
+    refused = {"say": "I saw it", "fault": 400, "error": "Could not process image", "times": 1}
+    script = {**LOOKS, "turns": [{"when": "look", "do": [{"call": "look"}, refused]}]}
+    async with talk(name, ModelEndpoint(script)) as made:
+        assert (await made.say("look"))[-1] == TurnResult("I saw it")
+        assert b"the model's endpoint did not take it" in made.endpoint.calls[-1].raw
+        router.pictures = [PNG + b"abc"]
+        made.endpoint.play(LOOKS)
+        await made.say("look once more")
+        assert count_pictures(made.endpoint.calls[-1]) == 1  # others are shown still
+
+
+async def test_old_pictures_are_left_out_and_none_is_left_behind_a_summary(
+    talk: Any, name: str, router: Router
+) -> None:
+    router.pictures = [PNG]
+    async with talk(name, ModelEndpoint({**LOOKS, "side": SUMMARY})) as made:
+        for _ in range(MOST_PICTURES + 2):
+            await made.say("look")
+        assert count_pictures(made.endpoint.calls[-1]) == MOST_PICTURES
+        assert b"newer ones are shown" in made.endpoint.calls[-1].raw
+        await made.say("/compact", command="compact")
+        await made.say("thanks")
+        assert count_pictures(made.endpoint.calls[-1]) == 0

@@ -20,6 +20,7 @@ async def test_tools_are_listed_over_all_pages(router: Router, tmp_path: Path) -
     assert await tools.list_tools() == [
         McpTool("send", "Say something. And more."),
         McpTool("get_work", "Read your work.md\n\nLong."),
+        McpTool("look"),
     ]
     await tools.close()
 

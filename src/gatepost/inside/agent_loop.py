@@ -33,7 +33,7 @@ from gatepost.inside.conversation import (
 )
 from gatepost.inside.conversation_context import MOST_FITS, ContextLimits, ConversationContext
 from gatepost.inside.http_client import ClientEndpoint
-from gatepost.inside.mcp_client import McpClient, McpTool
+from gatepost.inside.mcp_client import McpClient, McpTool, McpToolResult
 from gatepost.inside.media import MediaBlock
 from gatepost.inside.model_api import (
     CompletionReply,
@@ -71,6 +71,7 @@ MOST_STEPS = 100  # requests of one turn
 MOST_CUTS = 3  # answers of a turn that end at their length limit in the middle of a call
 COMPACT = "/compact"
 LARGEST_RESULT = 100_000  # characters of a tool's answer
+MOST_PICTURES = 4  # of a tool's answer
 LOST = (
     "This call was cut off, and its result was lost: it may have had its effect. The gateway's note lists what was"
     " sent. Look before you make it again."
@@ -288,7 +289,25 @@ class AgentLoop:
             text = msgspec.json.encode(answer.structured).decode()
         if len(text) > LARGEST_RESULT:
             text = f"{text[:LARGEST_RESULT]}\n[cut: {len(text)} characters in all]"
-        return ToolResultEntry(turn, use.id, text, answer.is_error)
+        blocks, notes = self._keep_pictures(use.tool, answer)
+        return ToolResultEntry(turn, use.id, "\n".join(filter(None, (text, *notes))), answer.is_error, blocks)
+
+    def _keep_pictures(self, tool: str, answer: McpToolResult) -> tuple[tuple[MediaBlock, ...], list[str]]:
+        """Return the pictures of a tool's answer, and what is said in the place of those that are not shown. An
+        endpoint takes none in an answer that is an error."""
+        blocks, notes = list[MediaBlock](), list[str]()
+        given = () if answer.is_error else answer.pictures
+        for number, data in enumerate(given[:MOST_PICTURES], 1):
+            kind = media.kind_of(data)
+            if kind not in media.IMAGES:
+                notes.append(f"[picture {number}: left out, because it is no JPEG, PNG, GIF or WebP]")
+            elif len(data) > media.LARGEST[kind]:
+                notes.append(f"[picture {number}: left out, because it has {len(data)} bytes of {media.LARGEST[kind]}]")
+            else:
+                blocks.append(self._conversation.keep(f"{tool} {number}", kind, data))
+        if len(given) > MOST_PICTURES:
+            notes.append(f"[{len(given) - MOST_PICTURES} more pictures: left out]")
+        return tuple(blocks), notes
 
     async def _listed(self, known: list[McpTool] | None = None) -> list[McpTool]:
         """Return the tools that the model is offered. `known`: those of before, which hold until they change."""
@@ -332,6 +351,8 @@ class AgentLoop:
             try:
                 reply = await self._send(request)
             except ProviderError as error:
+                if context.learn_pictures(error, request):
+                    continue
                 if error.overflow is None:
                     raise
                 level += context.learn_limit(error.overflow, size)

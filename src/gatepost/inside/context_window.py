@@ -1,4 +1,4 @@
-"""The context window of a model: how many tokens it can have before it, and who says so.
+"""The context window of a model: how many tokens it can have before it, and who says so; and whether it sees pictures.
 
 The group's option `context` comes first, then the endpoint's list of models, then the vendors' table, then a careful
 guess. What an endpoint refused or cut teaches more than any of them. It is kept beside the conversations, and holds for
@@ -16,12 +16,14 @@ import msgspec
 
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, get_request
 from gatepost.inside.model_api import ModelApi
+from gatepost.mailbox.outbound import now
 
 USUAL = 32_768  # of a model that nobody says anything of
 SMALLEST, LARGEST = 512, 100_000_000  # what else is said is no window
 LIST_S = 5.0  # for which an endpoint's list of models is waited
 LARGEST_LIST = 4 * 1024 * 1024  # bytes
 MOST_KNOWN = 50  # models of which something is kept
+BLIND = 24 * 3600 * 1_000_000  # microseconds: a server may get another model, or what it lacks to show pictures
 _TABLE = Path(__file__).with_name("model_windows.toml")
 
 T = TypeVar("T")
@@ -39,6 +41,7 @@ class KnownWindows(msgspec.Struct, frozen=True):
 
     learnt: dict[str, LearntWindow] = {}
     listed: dict[str, int] = {}
+    blind: dict[str, int] = {}  # those that take no pictures, and when they said so
 
 
 class _TopProvider(msgspec.Struct):
@@ -141,7 +144,14 @@ class ModelWindow:
         tokens = min(max(tokens, SMALLEST), LARGEST)
         believed = decide_window(self._option, self._listed, self._vendor, None)
         learnt = {**self._known.learnt, self._key: LearntWindow(tokens, believed)}
-        self._keep(KnownWindows(_newest(learnt), self._known.listed))
+        self._keep(msgspec.structs.replace(self._known, learnt=_newest(learnt)))
+
+    @property
+    def takes_pictures(self) -> bool:
+        return self._known.blind.get(self._key, 0) <= now() - BLIND
+
+    def learn_no_pictures(self) -> None:
+        self._keep(msgspec.structs.replace(self._known, blind=_newest({**self._known.blind, self._key: now()})))
 
     def ask(self) -> None:
         """Begin to ask the endpoint, once in the life of this process. Not where it is a vendor's, whose models are in
@@ -174,7 +184,7 @@ class ModelWindow:
             return
         listed = find_listed_window(body, self._model)
         if listed and listed != self._listed:
-            self._keep(KnownWindows(self._known.learnt, _newest({**self._known.listed, self._key: listed})))
+            self._keep(msgspec.structs.replace(self._known, listed=_newest({**self._known.listed, self._key: listed})))
 
     def _load(self) -> KnownWindows:
         try:

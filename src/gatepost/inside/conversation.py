@@ -63,6 +63,7 @@ class ToolResultEntry(msgspec.Struct, frozen=True, tag="used", omit_defaults=Tru
     id: str
     text: str
     error: bool = False
+    blocks: tuple[MediaBlock, ...] = ()  # pictures
 
 
 class RejectedTurnEntry(msgspec.Struct, frozen=True, tag="refused"):
@@ -110,6 +111,14 @@ class SummaryMessage(UserMessage, frozen=True):
 
 
 ConversationMessage = UserMessage | AssistantMessage
+
+
+def list_blocks(message: ConversationMessage) -> list[MediaBlock]:
+    """Return everything of a message that is shown as it is."""
+    if isinstance(message, UserMessage):
+        return list(message.blocks)
+    return [block for _, used in message.uses for block in used.blocks]
+
 
 DAMAGED = RejectedTurnEntry("")
 

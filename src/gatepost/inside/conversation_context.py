@@ -9,11 +9,13 @@ import msgspec
 from gatepost.inside.context_window import ModelWindow
 from gatepost.inside.conversation import (
     AssistantEntry,
+    AssistantMessage,
     ConversationEntry,
     ConversationMessage,
     ModelConversation,
     SummaryEntry,
     find_summary,
+    list_blocks,
     order_messages,
     place_messages,
 )
@@ -26,21 +28,25 @@ from gatepost.inside.conversation_summary import (
     summarize,
 )
 from gatepost.inside.mcp_client import McpTool
+from gatepost.inside.media import IMAGES
 from gatepost.inside.model_api import CompletionRequest
 from gatepost.inside.overflow_errors import ContextOverflow
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.request_size import (
     BYTES_PER_TOKEN,
+    MOST_PICTURES,
     ContextBudget,
     TokenFigure,
     can_be_true,
     estimate_tokens,
     fit_messages,
+    get_block_size,
     get_size,
     get_text_size,
     get_tools_size,
     guess_cut_window,
     is_cut_silently,
+    select_pictures,
 )
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
@@ -70,8 +76,10 @@ class ConversationContext:
         self._system, self._tools, self._fixed = "", list[McpTool](), 0
         self._figure: TokenFigure | None = None  # of a request that was refused
         self._longest = limits.answer  # that the endpoint gives
+        self._seen = 0  # bytes that the pictures of the last request were taken for
         self._told = False  # that it takes its time, in the request under way
         self._was_cut = False  # the endpoint was found to cut silently
+        self._refused: set[str] = set()  # pictures of tools that the endpoint did not take, by file
 
     async def open(self, conversation: ModelConversation, system: str, tools: Sequence[McpTool]) -> None:
         """Begin a request."""
@@ -84,9 +92,10 @@ class ConversationContext:
         conversation, budget, figure = self._get_conversation(), self._get_budget(level), self._get_figure()
         each = figure.read / figure.sent if figure is not None else 1 / (BYTES_PER_TOKEN + 1)
         room = budget.room if level else budget.window - budget.answer - budget.fixed
-        messages = fit_messages(order_messages(conversation.entries), round(max(room, budget.room) / each))
+        messages = fit_messages(self._list_messages(level), round(max(room, budget.room) / each))
         size = self._fixed + sum(get_size(message) for message in messages)
-        blocks = [block for message in messages for block in getattr(message, "blocks", ())]
+        self._seen = sum(get_block_size(block) for message in messages for block in list_blocks(message))
+        blocks = [block for message in messages for block in list_blocks(message)]
         request = CompletionRequest(
             model=self._model,
             max_tokens=budget.get_answer_limit(estimate_tokens(size, figure)),
@@ -101,7 +110,7 @@ class ConversationContext:
         """Sum up the older part of the conversation if there is not much room left, and in any case if the endpoint has
         found the request too large."""
         budget, entries = self._get_budget(level), self._get_conversation().entries
-        size = sum(get_size(message) for message in order_messages(entries))
+        size = sum(get_size(message) for message in self._list_messages(level))
         tokens = estimate_tokens(self._fixed + size, self._get_figure()) - budget.fixed
         most = self._limits.history
         if not level and tokens <= budget.room and not 0 < most < size:
@@ -140,7 +149,25 @@ class ConversationContext:
             self.learn_limit(error.overflow, 0)
         return await summarize(self._ask, known, messages, self._get_budget(level), wish)
 
+    def _list_messages(self, level: int) -> list[ConversationMessage]:
+        """Return the conversation with the pictures that may be shown."""
+        messages, takes_any = order_messages(self._get_conversation().entries), self._window.takes_pictures
+        return select_pictures(messages, MOST_PICTURES >> level, self._refused, takes_any=takes_any)
+
     # What the endpoint teaches.
+
+    def learn_pictures(self, error: ProviderError, request: CompletionRequest) -> bool:
+        """Keep what an error says about pictures. Return True if the next request has fewer of them."""
+        blocks = [block for message in request.messages for block in list_blocks(message) if block.kind in IMAGES]
+        if blocks and error.no_pictures and self._window.takes_pictures:
+            self._window.learn_no_pictures()
+            return True
+        tools = (each for each in request.messages if isinstance(each, AssistantMessage))
+        shown = {block.file for message in tools for block in list_blocks(message)}
+        if not shown or not error.about_input:
+            return False
+        self._refused |= shown
+        return True
 
     def learn_limit(self, overflow: ContextOverflow, size: int) -> bool:
         """Keep what a refusal says about the window, or about what the request came to. Return True if less must be
@@ -164,7 +191,8 @@ class ConversationContext:
             return 0, False
         figures = list(self._list_figures(self._get_conversation().entries))
         first, last = min(figures, key=lambda each: each.sent, default=None), figures[-1] if figures else None
-        is_cut = self._limits.learns and is_cut_silently(size, read, first, last)
+        # A small picture costs few tokens, and is no sign that words were cut.
+        is_cut = self._limits.learns and is_cut_silently(size - self._seen, read, first, last)
         if is_cut and not self._was_cut:
             self._was_cut = True
             self._window.learn(guess_cut_window(read))

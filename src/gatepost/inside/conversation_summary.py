@@ -124,7 +124,8 @@ def render_message(message: ConversationMessage) -> str:
 def _render_calls(message: AssistantMessage) -> list[str]:
     return [
         f"[it called {use.tool} with {shorten(msgspec.json.encode(use.input).decode(), LONGEST_CALL)};"
-        f" {'it failed' if used.error else 'the result'}: {shorten(used.text, LONGEST_RESULT)}]"
+        f" {'it failed' if used.error else 'the result'}: {shorten(used.text, LONGEST_RESULT)}"
+        f"{''.join(f' [file: {block.name}]' for block in used.blocks)}]"
         for use, used in message.uses
     ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gatepost.inside import media
 from gatepost.inside.mcp_client import McpTool, McpToolHints, McpToolResult
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.task_script import run_program
@@ -87,7 +88,22 @@ def _find_path(context: ProviderContext, given: str) -> Path:
 
 async def read_file(context: ProviderContext, arguments: JsonObject) -> McpToolResult:
     given, offset = _get_text(arguments, "path"), _get_number(arguments, "offset", 0, 0, LARGEST)
-    return _make_part(given, _read_text(_find_file(context, given)), offset)
+    path = _find_file(context, given)
+    if (picture := _read_picture(given, path)) is not None:
+        return McpToolResult(f"{given}: a picture of {len(picture)} bytes", pictures=(picture,))
+    return _make_part(given, _read_text(path), offset)
+
+
+def _read_picture(given: str, path: Path) -> bytes | None:
+    """None: it is not a picture."""
+    with path.open("rb") as file:
+        head = file.read(media.HEAD)
+        if (kind := media.kind_of(head)) not in media.IMAGES:
+            return None
+        data = head + file.read(media.LARGEST[kind])
+    if len(data) > media.LARGEST[kind]:
+        raise BadArguments(f"{given} is a picture of more than {media.LARGEST[kind]} bytes; make it smaller first")
+    return data
 
 
 def _find_file(context: ProviderContext, given: str) -> Path:
@@ -223,8 +239,9 @@ LOCAL_TOOLS = {
         LocalTool(
             McpTool(
                 name="read_file",
-                description="Read a text file of your workspace: your own, such as skills/NAME/SKILL.md, or one that"
-                " came with a message, by the path that the message names. Long files come in parts.",
+                description="Read a text file of your workspace, or look at a picture: your own, such as"
+                " skills/NAME/SKILL.md, or one that came with a message, by the path that the message names. Long files"
+                " come in parts.",
                 input_schema=_make_schema(
                     ("path",), path=PATH, offset={"type": "integer", "description": "first character; 0 if left out"}
                 ),

@@ -5,6 +5,8 @@ connection raises (OSError).
 """
 
 import asyncio
+import binascii
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,10 +38,13 @@ class McpToolResult(msgspec.Struct, frozen=True):
     text: str
     structured: dict[str, Any] | None = None
     is_error: bool = False
+    pictures: tuple[bytes, ...] = ()  # as the tool gave them; nobody has looked at them yet
 
 
 class _Content(msgspec.Struct):
+    type: str = "text"
     text: str = ""
+    data: str = ""
 
 
 class _CallResult(msgspec.Struct, rename="camel"):
@@ -93,7 +98,7 @@ class McpClient:
             return McpToolResult(failure.message, None, True)
         called = _parse_call_result(answer)
         text = "\n".join(part.text for part in called.content if part.text)
-        return McpToolResult(text, called.structured_content, called.is_error)
+        return McpToolResult(text, called.structured_content, called.is_error, tuple(_read_pictures(called.content)))
 
     @property
     def closed(self) -> bool:
@@ -124,3 +129,13 @@ class McpClient:
             pass
         finally:
             self._pending.fail(ConnectionResetError("router.sock is closed"))
+
+
+def _read_pictures(content: Iterable[_Content]) -> Iterator[bytes]:
+    """Yield what the images of an answer hold; b'' for one that is not what it says."""
+    for part in content:
+        if part.type == "image":
+            try:
+                yield binascii.a2b_base64(part.data)
+            except ValueError:  # binascii.Error, or letters that are not ASCII
+                yield b""

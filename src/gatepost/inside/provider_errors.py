@@ -16,13 +16,22 @@ BUSY = frozenset({"rate_limit_error", "overloaded_error", "rate_limit_exceeded"}
 BUDGET = re.compile(r"(?:Today's|This month's) budget of .{1,400}?`gatepost budget set`")
 REFUSED_KEY = "refuses the gateway's key"
 _OURS = re.compile(r"gatepost: (.*(?:price|passed on|takes no query).*)")
+# A model that sees nothing. An error about one picture, such as its format, is none of these.
+_NO_PICTURES = re.compile(
+    r"(?:image|vision|multi-?modal).{0,100}(?:not support|unsupported|only supported|not a multi)"
+    r"|(?:not support|not accept|unsupported|only supports? text|missing data required for|no endpoints found).{0,80}"
+    r"(?:image|vision|multi-?modal)|not a multi-?modal|unknown variant .?image",
+    re.IGNORECASE,
+)
+_ONE_PICTURE = re.compile(r"format|media.?type|mime|too large|dimension|exceed|base64", re.IGNORECASE)
 LONGEST = 500  # characters of what the endpoint says about it
 LONGEST_BODY = 2000  # bytes of an answer whose words are looked at
 _NO_OVERFLOW = frozenset({401, 403, 404, 529})  # whatever they say, nothing is too large
 
 
 class ProviderError(Exception):
-    """A turn cannot go on. `about_input`: what was asked is wrong; `overflow`: it is more than the model can read."""
+    """A turn cannot go on. `about_input`: what was asked is wrong; `overflow`: it is more than the model can read;
+    `no_pictures`: the model takes none."""
 
     def __init__(
         self,
@@ -32,10 +41,11 @@ class ProviderError(Exception):
         *,
         about_input: bool = False,
         overflow: ContextOverflow | None = None,
+        no_pictures: bool = False,
     ) -> None:
         super().__init__(message)
         self.message, self.kind, self.retry_after, self.about_input = message, kind, retry_after, about_input
-        self.overflow = overflow
+        self.overflow, self.no_pictures = overflow, no_pictures
 
 
 class _Error(msgspec.Struct):
@@ -65,6 +75,9 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
             return ProviderError(f"the model's endpoint refused the request: {said}", overflow=overflow)
         why = f"the conversation is larger than the model's context ({said or f'status {status}'})"
         return ProviderError(why, TurnErrorClass.OVERFLOW, overflow=overflow)
+    if status not in (403, 429) and _NO_PICTURES.search(said) and not _ONE_PICTURE.search(said):
+        why = f"the model's endpoint refused the request: {said}"
+        return ProviderError(why, about_input=status in (400, 413, 422), no_pictures=True)
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
         why = said or f"status {status}"
         kind = TurnErrorClass.OVERLOAD if status in (429, 503, 529) or names & BUSY else TurnErrorClass.RETRYABLE

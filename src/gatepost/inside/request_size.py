@@ -4,7 +4,8 @@ any. And a conversation that is cut so that it fits. Pure.
 Sizes are bytes of UTF-8: by those a careful guess holds for every script, because rare characters have more of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +18,7 @@ from gatepost.inside.conversation import (
     UserMessage,
 )
 from gatepost.inside.mcp_client import McpTool
-from gatepost.inside.media import MediaBlock, MediaKind
+from gatepost.inside.media import IMAGES, MediaBlock, MediaKind
 
 BYTES_PER_TOKEN = 3.0  # careful: English has more than four
 GROWTH = 0.25  # tokens a byte, at least, of what came since the last figure
@@ -29,7 +30,14 @@ PICTURE = 4800  # bytes of words that cost as much as a picture
 MOST_PER_BYTE, MOST_UNSEEN = 2, 20_000  # tokens of a byte, and of what an endpoint adds; more is a false figure
 LEAST_CUT = 1000  # tokens; no endpoint cuts that short, but some count strangely
 OMITTED = "\n[… {} characters are left out here: there is no room for them …]\n"
+MOST_PICTURES = 6  # of tools, in one request
+OLDER = "newer ones are shown"
+NOT_TAKEN = "the model's endpoint did not take it"
+NO_VISION = "this model takes no pictures"
+NO_ROOM = "there is no room for it"
 LEFT_OUT = "[Earlier messages are left out here: there is no room for them.]"
+
+M = TypeVar("M", UserMessage, ToolResultEntry)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -99,7 +107,7 @@ class ContextBudget(msgspec.Struct, frozen=True):
 
 def get_size(message: ConversationMessage) -> int:
     if isinstance(message, UserMessage):
-        return _bytes(message.text) + FRAME + sum(_block_size(block) for block in message.blocks)
+        return _bytes(message.text) + FRAME + sum(get_block_size(block) for block in message.blocks)
     return _bytes(message.text) + FRAME + sum(_use_size(use, used) for use, used in message.uses)
 
 
@@ -114,10 +122,11 @@ def get_text_size(text: str) -> int:
 
 
 def _use_size(use: AssistantToolCall, used: ToolResultEntry) -> int:
-    return len(_encode(use.input)) + _bytes(use.tool) + _bytes(used.text) + 6 * FRAME
+    blocks = sum(get_block_size(block) for block in used.blocks)
+    return len(_encode(use.input)) + _bytes(use.tool) + _bytes(used.text) + blocks + 6 * FRAME
 
 
-def _block_size(block: MediaBlock) -> int:
+def get_block_size(block: MediaBlock) -> int:
     return PICTURE if block.kind is not MediaKind.PDF else 5 * PICTURE
 
 
@@ -151,11 +160,52 @@ def shorten_message(message: ConversationMessage, most: int) -> ConversationMess
         tuple(
             (
                 msgspec.structs.replace(use, input=_shorten_input(use, each)),
-                msgspec.structs.replace(used, text=shorten(used.text, each)),
+                _leave_out(msgspec.structs.replace(used, text=shorten(used.text, each)), NO_ROOM, used.blocks),
             )
             for use, used in message.uses
         ),
     )
+
+
+def select_pictures(
+    messages: Sequence[ConversationMessage], most: int, refused: Collection[str], *, takes_any: bool
+) -> list[ConversationMessage]:
+    """Return what is shown if the tools' pictures are the newest so many, without those that were refused. A model that
+    takes none is shown no picture of people either. A note stands where one is left out."""
+    return list(reversed([_select(message, left, refused, takes_any) for left, message in _count_back(messages, most)]))
+
+
+def _count_back(messages: Sequence[ConversationMessage], most: int) -> Iterator[tuple[int, ConversationMessage]]:
+    """Yield the messages, the newest first, with how many pictures of tools may still be shown."""
+    for message in reversed(messages):
+        yield most, message
+        if isinstance(message, AssistantMessage):
+            most = max(most - sum(len(used.blocks) for _, used in message.uses), 0)
+
+
+def _select(message: ConversationMessage, most: int, refused: Collection[str], takes_any: bool) -> ConversationMessage:
+    if isinstance(message, UserMessage):
+        blind = [] if takes_any else [block for block in message.blocks if block.kind in IMAGES]
+        return _leave_out(message, NO_VISION, blind)
+    uses = []
+    for use, used in reversed(message.uses):
+        if not takes_any:
+            shown = _leave_out(used, NO_VISION, used.blocks)
+        else:
+            shown = _leave_out(used, NOT_TAKEN, [block for block in used.blocks if block.file in refused])
+            kept = max(len(shown.blocks) - most, 0)
+            most = max(most - len(shown.blocks), 0)
+            shown = _leave_out(shown, OLDER, shown.blocks[:kept])
+        uses.append((use, shown))
+    return msgspec.structs.replace(message, uses=tuple(reversed(uses)))
+
+
+def _leave_out(holder: M, why: str, blocks: Collection[MediaBlock]) -> M:
+    if not blocks:
+        return holder
+    notes = "".join(f"\n[picture {block.name}: left out here, because {why}]" for block in blocks)
+    kept = tuple(block for block in holder.blocks if block not in blocks)
+    return msgspec.structs.replace(holder, text=f"{holder.text}{notes}".strip(), blocks=kept)
 
 
 def _shorten_input(use: AssistantToolCall, most: int) -> dict[str, object]:

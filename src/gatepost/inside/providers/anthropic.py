@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.agent_loop import AgentLoop
-from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.conversation import ConversationMessage, ToolResultEntry, UserMessage
 from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind
 from gatepost.inside.model_api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
@@ -129,7 +129,12 @@ def render_messages(messages: Sequence[ConversationMessage], bytes_of: Mapping[s
         if said:
             _add(rendered, "assistant", said)
         results = [
-            {"type": "tool_result", "tool_use_id": use.id, "content": used.text, "is_error": used.error}
+            {
+                "type": "tool_result",
+                "tool_use_id": use.id,
+                "content": _render_result(used, bytes_of),
+                "is_error": used.error,
+            }
             for use, used in message.uses
         ]
         if results:
@@ -137,6 +142,13 @@ def render_messages(messages: Sequence[ConversationMessage], bytes_of: Mapping[s
     if rendered:
         rendered[-1]["content"][-1].update(_CACHED)
     return rendered
+
+
+def _render_result(used: ToolResultEntry, bytes_of: Mapping[str, bytes]) -> str | list[Json]:
+    if not used.blocks:
+        return used.text
+    said: list[Json] = [{"type": "text", "text": used.text}] if used.text else []
+    return [*said, *(_block(block, bytes_of[block.file]) for block in used.blocks)]
 
 
 def _add(rendered: list[Json], role: str, content: list[Json]) -> None:

@@ -9,16 +9,18 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.agent_loop import AgentLoop
-from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.conversation import ConversationMessage, UserMessage, list_blocks
 from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind, get_audio_format
 from gatepost.inside.model_api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
+from gatepost.inside.prompts import prompt
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider
 
 Json = dict[str, Any]
 END = b"[DONE]"
 MODEL = "gpt-5-mini"  # for a group that names none
+PICTURES = "These pictures are results of your tool calls above, in this order: {}. No person sent them."
 CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded"})  # why an answer ended before its end
 
 
@@ -144,6 +146,10 @@ def render_messages(messages: Sequence[ConversationMessage], bytes_of: Mapping[s
         for use, used in message.uses:
             text = f"Error: {used.text}" if used.error else used.text
             rendered.append({"role": "tool", "tool_call_id": use.id, "content": text})
+        if shown := list_blocks(message):  # a message of a tool has none
+            note = prompt.render_note("pictures", PICTURES.format(", ".join(block.name for block in shown)))
+            pictures = [_block(block, bytes_of[block.file]) for block in shown]
+            rendered.append({"role": "user", "content": [{"type": "text", "text": note}, *pictures]})
     return rendered
 
 
