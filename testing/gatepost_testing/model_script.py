@@ -56,6 +56,7 @@ class ModelScript(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     turns: list[ModelScriptTurn] = []
     default: list[ModelScriptReply] = field(default_factory=lambda: [ModelScriptReply(say="echo: {text}")])
     side: str = "A conversation"  # to requests without tools, where the script says that there are tools
+    side_lines: str = ""  # what matches in a side request stands behind the answer to it, each on a line with a dash
     heard: str = "what was said"  # the transcript of every recording
     tools: bool = False  # clients bring tools; a request without any is a side request
 
@@ -104,7 +105,10 @@ class ModelScriptAnswer(Struct, frozen=True):
 def make_answer(script: ModelScript, lines: list[ModelScriptMessage], offered: list[OfferedTool]) -> ModelScriptAnswer:
     """Return what the model says next."""
     if script.tools and not offered:
-        return ModelScriptAnswer("side", ModelScriptReply(say=script.side), script.side)
+        asked = "\n".join(line.text for line in lines)
+        matching: list[str] = re.findall(script.side_lines, asked) if script.side_lines else []
+        said = "\n".join([script.side, *(f"- {each}" for each in dict.fromkeys(matching))])
+        return ModelScriptAnswer("side", ModelScriptReply(say=said), said)
     at = max((index for index, line in enumerate(lines) if line.role == "user"), default=-1)
     text = _newest(lines, at)
     later = [line.role for line in lines[max(at, 0) :]]

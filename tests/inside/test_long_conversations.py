@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.agent_loop import COMPACTED, CUT_ANSWER, NOTHING_TO_COMPACT, STILL_TRYING, SUMMING_UP
+from gatepost.inside.agent_loop import (
+    COMPACTED,
+    CUT_ANSWER,
+    KEEP_FACTS,
+    NOTHING_TO_COMPACT,
+    STILL_TRYING,
+    SUMMING_UP,
+)
 from gatepost.inside.conversation import (
     AssistantEntry,
     ModelConversation,
@@ -16,6 +23,7 @@ from gatepost.inside.conversation import (
     ToolResultEntry,
     UserEntry,
 )
+from gatepost.inside.conversation_summary import LONGEST_FACT, MOST_FACTS, ConversationSummary, parse_summary
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -559,3 +567,69 @@ async def test_old_pictures_are_left_out_and_none_is_left_behind_a_summary(
         await made.say("/compact", command="compact")
         await made.say("thanks")
         assert count_pictures(made.endpoint.calls[-1]) == 0
+
+
+# Before a part of the conversation is summed up, its facts are kept.
+
+FACTS_SCRIPT = {**SCRIPT, "side": f"{SUMMARY}\n\n# FACTS", "side_lines": r"FACT \d+ is \w+"}
+
+
+def list_kept(router: Router) -> list[str]:
+    return [fact for tool, given in router.calls if tool == KEEP_FACTS for fact in (*given["facts"], *given["read"])]
+
+
+async def test_facts_of_what_is_summed_up_are_kept_before_the_model_is_asked_again(
+    talk: Any, name: str, router: Router
+) -> None:
+    endpoint = ModelEndpoint(FACTS_SCRIPT, window=8192, listed={"max_model_len": 8192})
+    async with talk(name, endpoint) as made:
+        await made.say("FACT 1 is red")
+        while not (made.conversation and made.summaries()):
+            await made.say(LONG)
+
+        (summary,) = made.summaries()
+        assert (summary.text, summary.facts) == (SUMMARY, ("FACT 1 is red",))
+        assert list_kept(router) == ["FACT 1 is red"]
+        assert endpoint.calls[-1].count_text("FACT 1 is red") == 0  # the summary does not have it
+
+
+async def test_facts_wait_for_a_gateway_that_cannot_be_reached_and_are_given_in_another_turn(
+    talk: Any, name: str, router: Router
+) -> None:
+    endpoint = ModelEndpoint(FACTS_SCRIPT, window=32_768)
+    async with talk(name, endpoint) as made:
+        await made.say("FACT 1 is red")
+        made.kept.add(SummaryEntry("t-1", 1, SUMMARY, ("FACT 7 is blue",), ("FACT 8 is green",)))
+        await made.say("go on")
+        await made.say("and on")
+
+        assert list_kept(router) == ["FACT 7 is blue", "FACT 8 is green"]
+        made.kept.add(SummaryEntry("t-3", 3, SUMMARY, ("FACT 9 is grey",)))
+        await made.restart()
+        assert (await made.say("/compact", command="/compact"))[-1] == TurnResult(COMPACTED)
+        assert list_kept(router)[2] == "FACT 9 is grey"  # with those of the summary that took its place
+
+
+async def test_a_model_that_writes_facts_without_end_is_bounded(talk: Any, name: str, router: Router) -> None:
+    many = "\n".join(f"- {number} {'x' * 2000}" for number in range(1000))
+    endpoint = ModelEndpoint({**SCRIPT, "side": f"{SUMMARY}\n# FACTS\n{many}"}, window=200_000)
+    async with talk(name, endpoint, context=200_000) as made:
+        await made.say("hello")
+        assert (await made.say("/compact", command="/compact"))[-1] == TurnResult(COMPACTED)
+
+        assert len(list_kept(router)) == MOST_FACTS
+        assert max(map(len, list_kept(router))) < 2 * LONGEST_FACT
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("all of it", ConversationSummary("all of it")),
+        ("so far\n# FACTS\nnone", ConversationSummary("so far")),
+        ("so far\n**FACTS**\n\n- a\n* b\n- Read: c\n- \n", ConversationSummary("so far", ("a", "b"), ("c",))),
+        ("# FACTS\n- a", ConversationSummary("a", ("a",))),
+        ("the FACTS are plain\n- a", ConversationSummary("the FACTS are plain\n- a")),
+    ],
+)
+def test_facts_are_told_from_the_summary_that_a_model_writes(answer: str, expected: ConversationSummary) -> None:
+    assert parse_summary(answer) == expected

@@ -22,6 +22,7 @@ from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
     CompactionEntry,
+    KeptFactsEntry,
     ModelConversation,
     RejectedTurnEntry,
     SummaryEntry,
@@ -70,6 +71,7 @@ from gatepost.mailbox.runner_frames import TurnErrorClass
 MOST_STEPS = 100  # requests of one turn
 MOST_CUTS = 3  # answers of a turn that end at their length limit in the middle of a call
 COMPACT = "/compact"
+KEEP_FACTS, FACTS_AT_ONCE = "keep_facts", 20
 LARGEST_RESULT = 100_000  # characters of a tool's answer
 MOST_PICTURES = 4  # of a tool's answer
 LOST = (
@@ -346,6 +348,7 @@ class AgentLoop:
         level = 0
         for _ in range(MOST_FITS):
             await context.make_room(turn, level)
+            await self._keep_facts(turn)
             request, size = context.render(level)
             seen = len(self._conversation.entries)
             try:
@@ -363,6 +366,22 @@ class AgentLoop:
                 continue
             return self._make_entry(turn, seen, reply, size, read), reply
         raise ProviderError(TOO_LARGE, TurnErrorClass.OVERFLOW, about_input=True)
+
+    async def _keep_facts(self, turn: str) -> None:
+        """Give the gateway the facts of the newest summary, part by part. It keeps each once, however often it gets it;
+        what it refuses it is not asked again."""
+        conversation = self._conversation
+        if (summary := conversation.find_unkept_facts()) is None:
+            return
+        parts = [{"facts": summary.facts[at : at + FACTS_AT_ONCE], "read": ()} for at in _steps(summary.facts)]
+        parts += [{"facts": (), "read": summary.read[at : at + FACTS_AT_ONCE]} for at in _steps(summary.read)]
+        try:
+            tools = await self._connected()
+            for part in parts:
+                await tools.call(KEEP_FACTS, part)
+        except OSError:  # a later turn gives them
+            return
+        conversation.add(KeptFactsEntry(turn))
 
     def _make_entry(self, turn: str, seen: int, reply: CompletionReply, size: int, read: int) -> AssistantEntry:
         uses = [make_tool_call(wanted) for wanted in reply.wanted]
@@ -426,8 +445,13 @@ class AgentLoop:
             async for event in events:
                 yield event
         await making
+        await self._unless_stopped(self._keep_facts(asked.turn))
         yield UsageReport({**self._usage, "model": self._model})
         yield TurnResult(COMPACTED)
+
+
+def _steps(facts: tuple[str, ...]) -> range:
+    return range(0, len(facts), FACTS_AT_ONCE)
 
 
 def check_answered(reply: CompletionReply) -> None:

@@ -80,16 +80,26 @@ class CompactionEntry(msgspec.Struct, frozen=True, tag="compact", omit_defaults=
     wish: str = ""
 
 
-class SummaryEntry(msgspec.Struct, frozen=True, tag="summary"):
+class SummaryEntry(msgspec.Struct, frozen=True, tag="summary", omit_defaults=True):
     """A summary in the place of everything before the position `upto`, except for the words that its own turn is to
-    answer."""
+    answer. `facts` are to be kept beyond the conversation; `read` stood on pages and in files."""
 
     turn: str
     upto: float
     text: str
+    facts: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
 
-ConversationEntry = UserEntry | AssistantEntry | ToolResultEntry | RejectedTurnEntry | CompactionEntry | SummaryEntry
+class KeptFactsEntry(msgspec.Struct, frozen=True, tag="kept"):
+    """The gateway was given the facts of every summary before this line."""
+
+    turn: str
+
+
+ConversationEntry = (
+    UserEntry | AssistantEntry | ToolResultEntry | RejectedTurnEntry | CompactionEntry | SummaryEntry | KeptFactsEntry
+)
 
 
 class UserMessage(msgspec.Struct, frozen=True):
@@ -207,6 +217,12 @@ class ModelConversation:
         known = {entry.id for entry in self.entries if isinstance(entry, ToolResultEntry)}
         said = [entry for entry in self.entries if isinstance(entry, AssistantEntry) and entry.turn == turn]
         return [use for entry in said for use in entry.uses if use.id not in known]
+
+    def find_unkept_facts(self) -> SummaryEntry | None:
+        """Return the newest summary if the gateway was not given its facts; those before it were given, or are in it
+        again."""
+        last = next((each for each in reversed(self.entries) if isinstance(each, SummaryEntry | KeptFactsEntry)), None)
+        return last if isinstance(last, SummaryEntry) and (last.facts or last.read) else None
 
     def is_open(self) -> bool:
         """Return True if its last words were never answered to their end."""

@@ -22,6 +22,7 @@ from gatepost.inside.conversation import (
 from gatepost.inside.conversation_summary import (
     KEPT_PART,
     AskModel,
+    ConversationSummary,
     choose_summary_end,
     list_summed_up,
     sketch_summary,
@@ -52,6 +53,7 @@ from gatepost.mailbox.runner_frames import TurnErrorClass
 
 MOST_FITS = 6  # sizes in which one request is made
 SHRINK = 0.8  # of the size before
+MOST_LEFT = 50  # facts that wait for the gateway
 _SKETCHED = frozenset({TurnErrorClass.FATAL, TurnErrorClass.OVERFLOW, TurnErrorClass.REFUSAL})
 
 
@@ -131,16 +133,20 @@ class ConversationContext:
         conversation, budget = self._get_conversation(), self._get_budget(level)
         before, placed = find_summary(conversation.entries), place_messages(conversation.entries)
         known, messages = before.text if before is not None else "", list_summed_up(placed, turn, upto)
-        text = sketch_summary(known, messages, budget)
+        made = ConversationSummary(sketch_summary(known, messages, budget))
         if level < MOST_FITS // 2:
             try:
-                text = await self._summarize(known, messages, level, wish or "")
+                made = await self._summarize(known, messages, level, wish or "")
             except ProviderError as error:
                 if error.kind not in _SKETCHED or wish is not None:
                     raise
-        conversation.add(SummaryEntry(turn, upto, text))
+        left = conversation.find_unkept_facts()  # of a turn that broke off
+        facts, read = (*(left.facts if left else ()), *made.facts), (*(left.read if left else ()), *made.read)
+        conversation.add(SummaryEntry(turn, upto, made.text, facts[-MOST_LEFT:], read[-MOST_LEFT:]))
 
-    async def _summarize(self, known: str, messages: Sequence[ConversationMessage], level: int, wish: str) -> str:
+    async def _summarize(
+        self, known: str, messages: Sequence[ConversationMessage], level: int, wish: str
+    ) -> ConversationSummary:
         try:
             return await summarize(self._ask, known, messages, self._get_budget(level), wish)
         except ProviderError as error:

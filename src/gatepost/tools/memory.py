@@ -2,6 +2,7 @@
 answer may know: what somebody said in private never comes up in a room with others."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -24,11 +25,15 @@ from gatepost.store.memory.recall import find
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
+from gatepost.store.sessions import forks, sessions, turns
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 from gatepost.tools.kit.lookup_helpers import parse_time
 
 MOST_FOUND = 20
+MOST_FACTS = 30  # of one conversation that are kept at once
+MOST_ALIKE = 3  # entries that are looked at for whether a fact is known
+NO_ROOM = "this conversation is in no room, or in several; say agent or family, and a person is asked"
 TRUSTED = frozenset(("owner", "admin", "member"))
 WIDE = (MemoryScope.AGENT, MemoryScope.FAMILY)
 
@@ -38,6 +43,12 @@ Source = Literal["said", "read", "concluded"]
 class RememberedEntry(Struct, frozen=True):
     id: int
     known_to: str
+
+
+class KeptFacts(Struct, frozen=True):
+    """How many of them were not known yet."""
+
+    kept: int
 
 
 class RecalledEntry(Struct, frozen=True, kw_only=True):
@@ -126,6 +137,68 @@ async def remember(
     return RememberedEntry(made.id, made.scope)
 
 
+def _get_remember(arguments: Mapping[str, Any]) -> str:
+    return "remember"
+
+
+@tool(tier=Tier.WORKER, group="memory", effects=(), idempotent=True, acts_as=_get_remember)
+async def keep_facts(
+    call: ToolCall,
+    facts: Annotated[list[Body], Meta(description="What people said or you concluded: one sentence each.")],
+    read: Annotated[list[Body], Meta(description="What stood on a page or in a file.")] = [],  # noqa: B006
+) -> KeptFacts:
+    """Keep facts of this conversation before its older part is summed up. That happens by itself; use remember else."""
+    wanted = [(clean(each).strip(), False) for each in facts] + [(clean(each).strip(), True) for each in read]
+    if len(wanted) > MOST_FACTS:
+        raise Invalid("facts", f"are {len(wanted)}; at most {MOST_FACTS} are kept at once")
+    if long := next((text for text, _ in wanted if len(text) > LONGEST_TEXT), ""):
+        raise Invalid("facts", f"one has {len(long)} characters; at most {LONGEST_TEXT} are possible")
+
+    def insert(db: Db) -> int:
+        session = sessions.get(db, call.caller.session_id) if call.caller.session_id else None
+        if session is None or not session.address or forks.spans_rooms(db, session.id):
+            return 0  # nobody knows who may be told of it
+        names = memories.find_only_reader(db, session.instance, session.address)
+        folder = call.caller.folder
+        audience = Audience(folder, memories.list_above(folder), session.instance, session.address, names)
+        made = [_keep_fact(db, call, audience, session.id, *each) for each in wanted if each[0]]
+        return sum(made)
+
+    return KeptFacts(await call.write(insert))
+
+
+def _keep_fact(db: Db, call: ToolCall, audience: Audience, session_id: str, text: str, was_read: bool) -> bool:
+    """Keep a fact for the readers of a conversation, whoever asked in its last turn. Return False if it is known."""
+    people = inbox.list_people(db, session_id, 2)
+    last = inbox.find_last_of_people(db, call.turn.id) if call.turn is not None else None
+    trust = MemoryTrust.STRANGER if turns.has_rights_beyond(db, session_id, TRUSTED) else MemoryTrust.CONCLUDED
+    alone = bool(audience.names)
+    entry = Memory(
+        folder=audience.folder,
+        text=text,
+        scope=MemoryScope.PERSON if alone else MemoryScope.ROOM,
+        person=audience.names[0] if alone else "",
+        instance="" if alone else audience.instance,
+        address="" if alone else audience.address,
+        message_id=last[0] if last is not None else None,
+        speaker=people[0] if len(people) == 1 else "",
+        trust=MemoryTrust.READ if was_read else trust,
+        turn_id=call.turn.id if call.turn is not None else "",
+        created_at=call.now,
+    )
+    words = _normalize(text)
+    if any(_normalize(each.text) == words for each in find(db, audience, text, call.now, MOST_ALIKE)):
+        return False
+    if memories.make_room(db, entry):
+        return False
+    reader = memories.make_reader(entry.scope, entry.person, entry.instance, entry.address)
+    return memories.add_fact(db, entry, sha256(f"{reader}\n{words}".encode()).hexdigest()[:32]) is not None
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".!")
+
+
 @tool(tier=Tier.WORKER, group="memory", read_only=True, idempotent=True, core=True)
 async def recall(
     call: ToolCall,
@@ -157,7 +230,8 @@ async def forget(call: ToolCall, id: Annotated[int, Meta(description="As recall 
 
     def drop(db: Db) -> None:
         entry = _get_changeable(db, call, _find_audience(db, call), id)
-        memories.end(db, [entry.id], _name(call), call.now)
+        rights = call.turn.rights if call.turn is not None else ""
+        memories.end(db, [entry.id], _name(call), call.now, _judge("said", rights))
 
     await call.write(drop)
     return ForgottenEntry(ok=True)
@@ -168,7 +242,7 @@ def _find_audience(db: Db, call: ToolCall) -> Audience:
     if turn is None:
         return Audience(call.caller.folder, memories.list_above(call.caller.folder))
     askers = origins.get_for_turn(db, turn.id).people
-    return memories.find_audience(db, call.caller.folder, turn.instance, turn.address, askers)
+    return memories.find_audience(db, call.caller.folder, turn.instance, turn.address, askers, call.caller.session_id)
 
 
 def _get_changeable(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
@@ -200,7 +274,7 @@ def _make_entry(
     if scope is MemoryScope.PERSON and not person:
         raise Invalid("known_to", "others read here as well; leave it out, so that the entry stays in this room")
     if scope is MemoryScope.ROOM and not audience.address:
-        raise Invalid("known_to", "this call is made in no room; say agent or family, and a person is asked")
+        raise Invalid("known_to", NO_ROOM)
     return Memory(
         folder=call.caller.folder,
         text=text,

@@ -19,6 +19,7 @@ from gatepost.serve.control.arguments.memory import (
     ImportMemoriesArgs,
     ListMemoriesArgs,
     MemoryTrace,
+    RestoreMemoryArgs,
     SearchMemoriesArgs,
     UndoMemoriesArgs,
     UndoneMemories,
@@ -85,10 +86,16 @@ def forget(run: CommandRun, entry: Memory) -> None:
 
 
 @memory_command.command()
+@from_operation(RestoreMemoryArgs)
+def restore(run: CommandRun, entry: Memory) -> None:
+    output.print_line(f"{entry.folder} remembers {entry.id} again")
+
+
+@memory_command.command()
 @from_operation(UndoMemoriesArgs)
 def undo(run: CommandRun, done: UndoneMemories) -> None:
     output.print_records(Memory, done.ended, empty="nothing was remembered in that time", gives=("text",))
-    if done.ended:
+    if done.ended or done.restored:
         output.print_line(f"{len(done.ended)} taken back, {len(done.restored)} earlier ones are in force again")
 
 

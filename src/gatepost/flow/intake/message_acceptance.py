@@ -54,7 +54,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import request_cards, waiting_requests
 from gatepost.store.rights.request_cards import RequestCard
-from gatepost.store.rooms import engagements, rooms
+from gatepost.store.rooms import direct_rooms, engagements, rooms
 from gatepost.store.rooms.engagements import StickyChoice
 from gatepost.store.rooms.rooms import Room, RoomPolicy
 
@@ -86,6 +86,9 @@ def accept(
         _show_change(db, arrival, accepted.receipt)
     if skip_recording and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
+    if not accepted.delivered and arrival.inbound.direct and is_person(arrival.inbound.sender):
+        # Who only gives commands, or is refused, reads along all the same.
+        direct_rooms.add_reader(db, arrival.inbound.sender, arrival.instance, arrival.inbound.address)
     if arrival.unfetched and accepted.delivered:
         raise FilesWanted("the files of the message are wanted")
     if accepted.delivered and accepted.receipt.new:

@@ -87,7 +87,8 @@ class AwakeSession:
         self._opened = asyncio.Event()
         self._mailbox = projection.Projection(deps.home, session)
         self._folders = (session.folder, *list_above(session.folder))
-        self._recalled: set[int] = set()  # memories that its turns were told of since it woke
+        self._recalled: dict[int, int] = {}  # memories that its turns were told of, by when that was in `_heard`
+        self._heard = 0  # characters of messages since it woke
         self._projecting = asyncio.Lock()
         self.baseline = DiskBaseline()
         self.writes_elsewhere = False  # to a host folder that is not counted
@@ -415,10 +416,19 @@ class AwakeSession:
         if new:
             folder, now = self.session.folder, self.deps.clock.now()
             known |= await self.deps.store.read(
-                recall.list_for_messages, folder, new, frozenset(self._recalled), now, lane=self.session.id
+                recall.list_for_messages, folder, new, self._list_told(), now, lane=self.session.id
             )
-            self._recalled.update(each.id for entries in known.values() for each in entries)
+            self._heard += sum(len(message.text) + recall.LEAST_HEARD for _, message in new)
+            told = [each.id for pair in new for each in known[pair[0].id]]
+            self._recalled |= dict.fromkeys(told, self._heard)
         self._mailbox.recalled = known
+
+    def _list_told(self) -> frozenset[int]:
+        """Return the memories that the conversation has for sure. Providers make it shorter without a word, so what was
+        told some time ago is told again where it matters."""
+        since = self._heard - recall.TOLD_FOR
+        self._recalled = {memory_id: at for memory_id, at in self._recalled.items() if at >= since}
+        return frozenset(self._recalled)
 
     async def _has_fetched(self, passing: FilePassing, pairs: list[tuple[InboxEntry, Message]]) -> bool:
         """Return False if a file has not come yet. The session ends, and waits for it when it wakes again."""

@@ -18,12 +18,14 @@ from gatepost.store.engine.table import Table
 from gatepost.store.people import identities
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.sessions import forks
 
 LONGEST_TEXT, LONGEST_ABOUT = 2000, 100  # characters
 MOST_LIVE = 10_000  # entries of one group that are in force
+MOST_OF_ONE = 2000  # of these, by what one identity said, and for one person or one room alone
 MOST_ENDED = 10_000  # and that have ended; the oldest of these go
 DROPPED_AT_ONCE = 200
-OUTDATED = "time"  # what ends an entry that has had its time
+OUTDATED, MADE_ROOM = "time", "room"  # what ends an entry that has had its time, or makes room for another
 MOST_WORDS = 100  # of one entry that it is found by
 STEM = 6  # letters: what a word ends with hardly matters in most languages
 
@@ -60,6 +62,8 @@ class MemoryTrust(StrEnum):
 
 
 UNTRUSTED = (MemoryTrust.STRANGER, MemoryTrust.READ)
+# What makes room for an entry, by its trust. What members and the operator say makes room for nothing.
+_MAKES_ROOM = dict.fromkeys(MemoryTrust, (MemoryTrust.CONCLUDED, *UNTRUSTED)) | dict.fromkeys(UNTRUSTED, UNTRUSTED)
 
 
 class MemoryFields(Struct, frozen=True, kw_only=True):
@@ -136,17 +140,25 @@ def make_reader(scope: MemoryScope, person: str, instance: str, address: str) ->
     return f"{scope}{named.get(scope, '')}"
 
 
-def find_audience(db: Db, folder: str, instance: str, address: str, askers: Collection[str]) -> Audience:
+def find_audience(
+    db: Db, folder: str, instance: str, address: str, askers: Collection[str], session_id: str | None = None
+) -> Audience:
     """Return who is told what an agent says in a room. `askers`: everybody on whose behalf it speaks. What is for one
-    person alone is for nobody's asking but theirs: whoever has an agent speak in a room has it act elsewhere, too."""
-    room = rooms.get(db, instance, address) if address else None
-    names: tuple[str, ...] = ()
-    if room is not None and room.direct and askers:
-        found = direct_rooms.list_readers(db, instance, address)
-        people = {identities.get_person(db, each) for each in found}
-        if len(people) == 1:
-            names = identities.list_names(db, people.pop())
+    person alone is for nobody's asking but theirs: whoever has an agent speak in a room has it act elsewhere, too. What
+    a conversation of several rooms is told, it may say in each: that is what everybody may know."""
+    if session_id is not None and forks.spans_rooms(db, session_id):
+        return Audience(folder, list_above(folder))
+    names = find_only_reader(db, instance, address) if askers else ()
     return Audience(folder, list_above(folder), instance, address, names if set(askers) <= set(names) else ())
+
+
+def find_only_reader(db: Db, instance: str, address: str) -> tuple[str, ...]:
+    """Return the identities of the one person who reads in a direct room; none if others may read there."""
+    room = rooms.get(db, instance, address) if address else None
+    if room is None or not room.direct:
+        return ()
+    people = {identities.get_person(db, each) for each in direct_rooms.list_readers(db, instance, address)}
+    return identities.list_names(db, people.pop()) if len(people) == 1 else ()
 
 
 def list_above(folder: str) -> tuple[str, ...]:
@@ -175,24 +187,67 @@ def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def is_full(db: Db, folder: str, now: int) -> bool:
-    """Return True if a group remembers as much as it may."""
-    count = db.row(
-        "SELECT COUNT(*) FROM memories WHERE folder = ? AND ended_at IS NULL"
-        " AND (expires_at IS NULL OR expires_at > ?)",
-        (folder, now),
-    )
-    return count is not None and int(count[0]) >= MOST_LIVE
+def make_room(db: Db, new: Memory) -> str:
+    """End the oldest entry of little trust wherever there is no room for another. Return why there is none, or ''."""
+    for most, where, condition, params in _list_shares(new):
+        live = f"FROM memories WHERE folder = ? AND ended_at IS NULL AND {condition}"
+        count = db.row(
+            f"SELECT COUNT(*) {live} AND (expires_at IS NULL OR expires_at > ?)",
+            (new.folder, *params, new.created_at),
+        )
+        if count is None or int(count[0]) < most:
+            continue
+        trusts = _MAKES_ROOM[new.trust]
+        oldest = db.row(
+            f"SELECT id {live} AND trust IN ({_marks(trusts)}) ORDER BY id LIMIT 1", (new.folder, *params, *trusts)
+        )
+        if oldest is None:
+            return f"{most} things are remembered {where} already; something must be forgotten first"
+        end(db, [int(oldest[0])], MADE_ROOM, new.created_at)
+    return ""
+
+
+def _list_shares(new: Memory) -> list[tuple[int, str, str, tuple[object, ...]]]:
+    """Return each share that an entry takes a part of: its size, its name, and a condition with its parameters."""
+    shares: list[tuple[int, str, str, tuple[object, ...]]] = []
+    if new.scope in (MemoryScope.PERSON, MemoryScope.ROOM):
+        where = "for this person" if new.scope is MemoryScope.PERSON else "for this room"
+        condition = "scope = ? AND person = ? AND instance = ? AND address = ?"
+        shares.append((MOST_OF_ONE, where, condition, (new.scope, new.person, new.instance, new.address)))
+    if new.speaker:
+        shares.append((MOST_OF_ONE, f"of what {new.speaker} said", "speaker = ?", (new.speaker,)))
+    return [*shares, (MOST_LIVE, f"by {new.folder}", "1 = 1", ())]
 
 
 def add(db: Db, new: Memory) -> Memory:
     """Insert an entry and index its words."""
+    made = _insert(db, new, "")
+    assert made is not None  # only a fact has a key
+    return made
+
+
+def add_fact(db: Db, new: Memory, key: str) -> Memory | None:
+    """Insert an entry unless one with its key was ever there: what was forgotten does not come again."""
+    if MEMORIES.get(db, "WHERE folder = ? AND fact_key = ?", new.folder, key) is not None:
+        return None
+    return _insert(db, new, key)
+
+
+def _insert(db: Db, new: Memory, fact_key: str) -> Memory | None:
     _end_outdated(db, new.folder, new.created_at)
-    if is_full(db, new.folder, new.created_at):
-        raise Invalid("text", f"{new.folder} remembers {MOST_LIVE} things already; something must be forgotten first")
+    if reason := make_room(db, new):
+        raise Invalid("text", reason)
     values = asdict(new)
     del values["id"]
-    made = MEMORIES.put(db, **values)
+    row = MEMORIES.insert(
+        db,
+        f"ON CONFLICT (folder, fact_key) WHERE fact_key <> '' DO NOTHING RETURNING {MEMORIES.columns}",
+        **values,
+        fact_key=fact_key,
+    )
+    if row is None:
+        return None
+    made = MEMORIES.parse(row)
     _index(db, made)
     return made
 
@@ -234,19 +289,21 @@ def get_visible(db: Db, audience: Audience, memory_id: int, now: int) -> Memory 
 def replace(db: Db, old: Memory, new: Memory, by: str) -> Memory:
     """Put an entry in the place of another one."""
     made = add(db, new)
-    end(db, [old.id], by, made.created_at)
+    end(db, [old.id], by, made.created_at, new.trust)
     return made
 
 
-def end(db: Db, ids: Iterable[int], by: str, now: int) -> list[int]:
-    """End entries that are in force; return those. They can be looked up, and taken back by `undo`, until there are
-    too many."""
+def end(db: Db, ids: Iterable[int], by: str, now: int, trust: MemoryTrust = MemoryTrust.OPERATOR) -> list[int]:
+    """End entries that are in force; return those. They can be looked up until there are too many. `trust`: of whoever
+    wants it. What the operator ends is not among what `undo` restores."""
     ended: list[int] = []
     folders = set[str]()
+    ended_trust = "" if trust is MemoryTrust.OPERATOR else trust.value
     for memory_id in ids:
         row = db.row(
-            "UPDATE memories SET ended_at = ?, ended_by = ? WHERE id = ? AND ended_at IS NULL RETURNING folder",
-            (now, by, memory_id),
+            "UPDATE memories SET ended_at = ?, ended_by = ?, ended_trust = ? WHERE id = ? AND ended_at IS NULL"
+            " RETURNING folder",
+            (now, by, ended_trust, memory_id),
         )
         if row is not None:
             ended.append(memory_id)
@@ -317,16 +374,48 @@ def undo(db: Db, chosen: Sequence[Memory], by: str, now: int) -> tuple[list[int]
     """Take entries back: what they took the place of is in force again. Return (ended, restored)."""
     ended = end(db, [each.id for each in chosen], by, now)
     gone = {each.id for each in chosen}
+    replaced = [each.replaces for each in chosen if each.id in ended and each.replaces not in (None, *gone)]
+    return ended, restore(db, [each for each in replaced if each is not None])
+
+
+def restore(db: Db, ids: Iterable[int]) -> list[int]:
+    """Put entries that have ended in force again; return those that were not."""
     restored = []
-    for each in chosen:
-        if each.id not in ended or each.replaces is None or each.replaces in gone:
-            continue
+    for memory_id in ids:
         row = db.row(
-            f"UPDATE memories SET ended_at = NULL, ended_by = '' WHERE id = ? AND ended_at IS NOT NULL"
+            "UPDATE memories SET ended_at = NULL, ended_by = '', ended_trust = '' WHERE id = ? AND ended_at IS NOT NULL"
             f" RETURNING {MEMORIES.columns}",
-            (each.replaces,),
+            (memory_id,),
         )
         if row is not None:
             _index(db, MEMORIES.parse(row))
-            restored.append(each.replaces)
-    return ended, restored
+            restored.append(memory_id)
+    return restored
+
+
+# Entries that took the place of another one, or of what had taken it, and so on.
+_LATER = (
+    "WITH RECURSIVE later (id, ended_at) AS (SELECT n.id, n.ended_at FROM memories n WHERE n.replaces = memories.id"
+    " UNION SELECT n.id, n.ended_at FROM memories n JOIN later l ON n.replaces = l.id)"
+    " SELECT 1 FROM later WHERE ended_at IS NULL"
+)
+
+
+def list_restorable(db: Db, chosen: MemoryFilter, now: int) -> list[Memory]:
+    """Return what was made before, was ended since by an agent or in a chat, and in whose place nothing is in force.
+    With `untrusted`, that is what a stranger had ended, also of what members said since."""
+    untrusted = [each.value for each in UNTRUSTED]
+    conditions = ["ended_trust <> '' AND ended_at >= ?", "(expires_at IS NULL OR expires_at > ?)"]
+    params: list[object] = [chosen.since, now]
+    if chosen.untrusted:
+        conditions.append(f"ended_trust IN ({_marks(untrusted)})")
+        conditions.append(f"NOT (created_at >= ? AND trust IN ({_marks(untrusted)}))")
+        params += [*untrusted, chosen.since, *untrusted]
+    else:
+        conditions.append("created_at < ?")
+        params.append(chosen.since)
+    if chosen.folders is not None:
+        conditions.append(f"folder IN ({_marks(chosen.folders) or 'NULL'})")
+        params += chosen.folders
+    where = " AND ".join(conditions)
+    return MEMORIES.list(db, f"WHERE {where} AND NOT EXISTS ({_LATER}) ORDER BY id DESC LIMIT ?", *params, chosen.limit)

@@ -28,6 +28,7 @@ COMMON = 500  # entries with the same word tell little about each
 LEAST_SCORE = 1.5  # below that, what matches is chance
 MOST_OVER = 20  # entries whose time is over, and that the index still has
 MOST_TOLD, LONGEST_TOLD = 6, 1200  # entries that come with a message, and their characters
+TOLD_FOR, LEAST_HEARD = 4000, 500  # characters of messages until an entry is told again, and those that each counts for
 
 
 def find(db: Db, audience: Audience, words: str, now: int, limit: int, *, least: float = 0.0) -> list[Memory]:
@@ -139,7 +140,7 @@ def list_for_messages(
     seen = set(told)
     for entry, message in pairs:
         people = origins.get_for_row(db, entry.id).people
-        audience = find_audience(db, folder, message.instance, message.address, people)
+        audience = find_audience(db, folder, message.instance, message.address, people, entry.session_id)
         relevant = list_relevant(db, audience, message.text, now, MOST_TOLD, LONGEST_TOLD)
         found[entry.id] = [each for each in relevant if each.id not in seen]
         seen.update(each.id for each in found[entry.id])

@@ -304,6 +304,16 @@ def list_senders(db: Db, turn_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def list_people(db: Db, session_id: str, most: int) -> list[str]:
+    """Return some of those whose words a session was given, agents among them."""
+    rows = db.rows(
+        "SELECT DISTINCT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.session_id = ? AND m.kind = 'chat' AND m.sender <> '' LIMIT ?",
+        (session_id, most),
+    )
+    return [str(row[0]) for row in rows]
+
+
 def count_waiting(db: Db, session_id: str) -> int:
     """Return the number of messages that no turn has taken yet."""
     row = db.row(

@@ -35,7 +35,12 @@ def add(db: Db, user_id: str, instance: str, address: str, now: int) -> None:
         address=address,
         seen_at=now,
     )
-    DIRECT_ROOM_READERS.insert(db, "ON CONFLICT DO NOTHING", instance=instance, address=address, identity=user_id)
+    add_reader(db, user_id, instance, address)
+
+
+def add_reader(db: Db, identity: str, instance: str, address: str) -> None:
+    """Record that somebody was seen in a direct room, whether or not an agent may be told of what they write."""
+    DIRECT_ROOM_READERS.insert(db, "ON CONFLICT DO NOTHING", instance=instance, address=address, identity=identity)
 
 
 def find_address(db: Db, user_id: str, instance: str) -> str | None:

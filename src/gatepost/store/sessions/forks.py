@@ -68,6 +68,18 @@ def get(db: Db, child_id: str) -> Fork | None:
     return FORKS.get(db, "WHERE child_id = ?", child_id)
 
 
+def spans_rooms(db: Db, session_id: str) -> bool:
+    """Return True if a conversation has what was said in several rooms: its own, or those that it was forked from."""
+    row = db.row(
+        "WITH RECURSIVE line (id) AS (SELECT id FROM sessions WHERE id = ? UNION"
+        " SELECT f.parent_id FROM forks f JOIN line l ON f.child_id = l.id)"
+        " SELECT 1 FROM line l JOIN sessions s ON s.id = l.id JOIN sessions own ON own.id = ?"
+        " WHERE s.mode = 'agent-shared' OR s.instance <> own.instance OR s.address <> own.address LIMIT 1",
+        (session_id, session_id),
+    )
+    return row is not None
+
+
 def get_unused_conversation(db: Db, child_id: str, provider: str) -> str:
     """The parent's conversation, as long as the child has had no turn of its own; '' otherwise."""
     row = db.row(

@@ -7,6 +7,7 @@ most once (`store/sessions/turn_failures.py`): what it had said stays said, and 
 fences: what an old attempt still says under its epoch is not believed.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 
 from msgspec import Struct
@@ -103,6 +104,13 @@ def get_last_error(db: Db, session_id: str) -> str:
         "SELECT error FROM turns WHERE session_id = ? AND error <> '' ORDER BY started_at DESC LIMIT 1", (session_id,)
     )
     return str(row[0]) if row else ""
+
+
+def has_rights_beyond(db: Db, session_id: str, rights: Collection[str]) -> bool:
+    """Return True if a turn of this session was asked for by somebody with other rights than these."""
+    marks = ", ".join("?" * len(rights))
+    sql = f"SELECT 1 FROM turns WHERE session_id = ? AND rights NOT IN ('', {marks}) LIMIT 1"
+    return db.row(sql, (session_id, *rights)) is not None
 
 
 def list_open(db: Db) -> list[Turn]:

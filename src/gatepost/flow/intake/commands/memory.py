@@ -7,7 +7,6 @@ from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import (
     LONGEST_TEXT,
-    MOST_LIVE,
     Audience,
     Memory,
     MemoryScope,
@@ -34,8 +33,6 @@ def remember(call: CommandCall) -> IntakeResult:
     if not text or len(text) > LONGEST_TEXT:
         return call.refuse(f"Write what to remember behind it, in at most {LONGEST_TEXT} characters.")
     audience = _find_audience(call)
-    if memories.is_full(case.db, call.folder, case.now):
-        return call.refuse(f"{MOST_LIVE} things are remembered already. Something must be forgotten first.")
     alone = bool(audience.names)
     entry = Memory(
         folder=call.folder,
@@ -46,13 +43,19 @@ def remember(call: CommandCall) -> IntakeResult:
         address="" if alone else audience.address,
         message_id=case.id,
         speaker=case.arrival.inbound.sender,
-        trust=MemoryTrust.STRANGER if call.rights == "guest" else MemoryTrust.MEMBER,
+        trust=_judge(call),
         created_at=case.now,
     )
+    if reason := memories.make_room(case.db, entry):
+        return call.refuse(f"{reason[0].upper()}{reason[1:]}.")
     made = memories.add(case.db, entry)
     _audit(call, "memory.add", made.id)
     where = "for you alone" if alone else "for this chat"
     return call.answer(f"Remembered {where}. `/forget {made.id}` drops it.")
+
+
+def _judge(call: CommandCall) -> MemoryTrust:
+    return MemoryTrust.STRANGER if call.rights == "guest" else MemoryTrust.MEMBER
 
 
 def _audit(call: CommandCall, action: str, memory_id: int) -> None:
@@ -88,6 +91,6 @@ def forget(call: CommandCall) -> IntakeResult:
         return call.refuse("There is no such entry here. /memory shows them with their numbers.")
     if entry.speaker not in call.names and call.rights not in COMMANDING:
         return call.refuse("Somebody else said that. An admin of this agent can drop it.")
-    memories.end(case.db, [entry.id], case.arrival.inbound.sender, case.now)
+    memories.end(case.db, [entry.id], case.arrival.inbound.sender, case.now, _judge(call))
     _audit(call, "memory.forget", entry.id)
     return call.answer(f"Forgotten: {_shorten(entry.text)}")

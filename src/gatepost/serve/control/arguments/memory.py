@@ -19,9 +19,7 @@ Since = Annotated[
     str,
     option("Only what was remembered since then.", metavar="TIME", examples=("24h", "7d", "2026-01-31")),
 ]
-Untrusted = Annotated[
-    bool, option("Only what strangers said, or what was read on a page or in a file.", "from-untrusted")
-]
+Untrusted = Annotated[bool, option("Only what comes from strangers, pages and files.", "from-untrusted")]
 
 
 class MemoryTrace(Struct, frozen=True, kw_only=True):
@@ -98,9 +96,17 @@ class ForgetMemoryArgs(OperationArgs[Memory], frozen=True):
     id: MemoryId
 
 
+@declares("memory.restore", right=WRITE)
+class RestoreMemoryArgs(OperationArgs[Memory], frozen=True):
+    """Put an entry that is over in force again."""
+
+    id: MemoryId
+
+
 @declares("memory.undo", right=WRITE)
 class UndoMemoriesArgs(OperationArgs[UndoneMemories], frozen=True, kw_only=True):
-    """Take back what was remembered since a time. What it had taken the place of is in force again."""
+    """Take back what was remembered since a time. What it had taken the place of, and what agents and people in chats
+    had forgotten since then, is in force again."""
 
     folder: MemoryFolder = ""
     since: Annotated[str, option("Since then.", metavar="TIME", examples=("24h", "7d", "2026-01-31"))]

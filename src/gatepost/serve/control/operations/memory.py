@@ -16,6 +16,7 @@ from gatepost.serve.control.arguments.memory import (
     ImportMemoriesArgs,
     ListMemoriesArgs,
     MemoryTrace,
+    RestoreMemoryArgs,
     SearchMemoriesArgs,
     UndoMemoriesArgs,
     UndoneMemories,
@@ -166,6 +167,24 @@ async def forget_memory(deps: OperationDeps, args: ForgetMemoryArgs) -> Memory:
 
 
 @operation
+async def restore_memory(deps: OperationDeps, args: RestoreMemoryArgs) -> Memory:
+    now = deps.clock.now()
+
+    def put_back(db: Db) -> Memory:
+        entry = _get(db, args.id)
+        if entry.ended_at is None:
+            raise Invalid("id", f"{args.id} is in force")
+        if entry.expires_at is not None and entry.expires_at <= now:
+            raise Invalid("id", f"{args.id} has had its time; add it anew")
+        if reason := memories.make_room(db, replace(entry, created_at=now)):
+            raise Invalid("id", reason)
+        memories.restore(db, [entry.id])
+        return _get(db, args.id)
+
+    return await deps.write(put_back)
+
+
+@operation
 async def undo_memories(deps: OperationDeps, args: UndoMemoriesArgs) -> UndoneMemories:
     """In several steps: everybody else's writes go on between them."""
     now = deps.clock.now()
@@ -176,13 +195,15 @@ async def undo_memories(deps: OperationDeps, args: UndoMemoriesArgs) -> UndoneMe
         wanted = MemoryFilter(folders=folders, since=since, untrusted=args.from_untrusted, limit=AT_ONCE)
         chosen = memories.list_chosen(db, wanted, now)
         ended, restored = memories.undo(db, chosen, deps.caller, now)
+        if not ended:  # what was forgotten comes back last, when it is known what took its place
+            restored = memories.restore(db, [each.id for each in memories.list_restorable(db, wanted, now)])
         return UndoneMemories(
             ended=[each for each in chosen if each.id in set(ended)], restored=[_get(db, each) for each in restored]
         )
 
     ended, restored = list[Memory](), list[Memory]()
     part = await deps.write(undo)
-    while part.ended:
+    while part.ended or part.restored:
         ended += part.ended
         restored += part.restored
         part = await deps.write(undo)

@@ -38,9 +38,9 @@ async def show_memory(request: PageRequest) -> PageView:
 
 
 def list_actions(entry: Memory) -> tuple[Action, ...]:
-    if entry.ended_at is not None:
-        return ()
     given = {"id": entry.id}
+    if entry.ended_at is not None:
+        return (Action(label="Restore", operation="memory.restore", args=given),)
     return (
         Action(label="Edit", operation="memory.edit", args=given, asks=True),
         Action(label="Forget", operation="memory.forget", args=given, tone=Tone.BAD),
