@@ -17,13 +17,20 @@ from gatepost.store.memory.memories import LONGEST_TEXT, Memory, MemoryFilter, M
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms, origins
 from gatepost.store.rooms.origins import Origin
+from gatepost.store.sessions import forks, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
 
 load_package("gatepost.tools")
 
 SENDER = "fake:user/1"
-GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {"remember": {"text": "x"}, "recall": {}, "forget": {"id": 1}}
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "remember": {"text": "x"},
+    "recall": {},
+    "forget": {"id": 1},
+    "keep_facts": {"facts": ["x"]},
+}
 
 
 @pytest.fixture
@@ -198,3 +205,99 @@ async def test_words_of_an_entry_are_kept_out_of_the_audit_log(agent: GateAgent)
         return json.dumps([str(row[0]) for row in db.rows("SELECT details FROM audit")])
 
     assert "4711" not in await agent.store.read(look)
+
+
+# Facts of a conversation that is summed up.
+
+
+async def test_facts_of_a_conversation_are_kept_for_its_readers_and_once(agent: GateAgent) -> None:
+    assert result(await agent.call("keep_facts", facts=["Ann is away.", " "], read=["It rains."])) == {"kept": 2}
+    assert result(await agent.call("keep_facts", facts=["ann is  away", "Bob is here."])) == {"kept": 1}
+
+    kept = {each.text: each for each in await remembered(agent)}
+    assert {text: each.trust for text, each in kept.items()} == {
+        "Ann is away.": MemoryTrust.CONCLUDED,
+        "It rains.": MemoryTrust.READ,
+        "Bob is here.": MemoryTrust.CONCLUDED,
+    }
+    assert {(each.scope, each.address) for each in kept.values()} == {(MemoryScope.ROOM, ROOM)}
+    assert kept["Ann is away."].speaker == SENDER and kept["Ann is away."].message_id is not None
+
+
+async def test_a_fact_that_was_forgotten_does_not_come_again_with_the_next_summary(agent: GateAgent) -> None:
+    await agent.call("keep_facts", facts=["Ann is away."])
+    (kept,) = await remembered(agent)
+    result(await agent.call("forget", id=kept.id))
+    assert result(await agent.call("keep_facts", facts=["Ann is away"])) == {"kept": 0}
+    assert await remembered(agent) == []
+
+
+async def test_what_was_said_in_private_is_kept_for_that_person_whoever_asked_last(agent: GateAgent) -> None:
+    def plant(db: Db) -> None:
+        make_direct(db)
+        row = db.row("SELECT id FROM messages ORDER BY id DESC LIMIT 1")
+        assert row is not None
+        db.run("UPDATE messages SET kind = 'task' WHERE id = ?", (row[0],))
+        origins.put(db, int(row[0]), [Origin("fake:user/eve", "fake", "fake:room/other")], 1)
+
+    await agent.store.write(plant)
+    assert result(await agent.call("keep_facts", facts=["Ann is ill."])) == {"kept": 1}
+    (kept,) = await remembered(agent)
+    assert (kept.scope, kept.person) == (MemoryScope.PERSON, SENDER)
+    assert result(await agent.call("recall", query="ill"))["memories"] == []  # eve asked
+
+
+async def test_facts_of_a_conversation_with_a_stranger_in_it_are_theirs(agent: GateAgent) -> None:
+    await agent.store.write(lambda db: db.run("UPDATE turns SET rights = 'guest'"))
+    await agent.call("keep_facts", facts=["The bank is eve's."])
+    assert [each.trust for each in await remembered(agent)] == [MemoryTrust.STRANGER]
+
+
+async def test_whoever_may_not_remember_keeps_no_facts(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, rules=(parse("*"), parse("!remember")))
+    answer = await agent.call("keep_facts", facts=["Ann is away."])
+    assert answer.failed or answer.code
+    assert await remembered(agent) == []
+
+
+@pytest.mark.parametrize("arguments", [{"facts": ["x"] * 31}, {"facts": ["x" * (LONGEST_TEXT + 1)]}])
+async def test_too_many_facts_and_too_long_ones_are_refused(arguments: dict[str, Any], agent: GateAgent) -> None:
+    answer = await agent.call("keep_facts", **arguments)
+    assert (answer.failed or answer.code) and "facts" in answer.text
+
+
+async def test_a_conversation_of_several_rooms_is_told_and_keeps_what_everybody_may_know_alone(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, mode=SessionMode.AGENT_SHARED)
+
+    def add(db: Db) -> None:
+        make_direct(db)
+        for text, where in (
+            ("Plum one.", {"scope": MemoryScope.PERSON, "person": SENDER}),
+            ("Plum two.", {"scope": MemoryScope.ROOM, "instance": "fake", "address": ROOM}),
+            ("Plum three.", {"scope": MemoryScope.AGENT}),
+        ):
+            memories.add(db, Memory(folder="acme/eng", text=text, trust=MemoryTrust.MEMBER, created_at=1, **where))
+
+    await agent.store.write(add)
+    for query in ("plum", ""):
+        found = result(await agent.call("recall", query=query))["memories"]
+        assert [each["text"] for each in found] == ["Plum three."]
+    answer = await agent.call("remember", text="Ann is ill.")
+    assert "say agent or family" in answer.text
+    assert result(await agent.call("keep_facts", facts=["Ann is ill."])) == {"kept": 0}
+    assert len(await remembered(agent)) == 3
+
+
+async def test_a_fork_of_a_conversation_of_another_room_is_told_what_everybody_may_know_alone(agent: GateAgent) -> None:
+    await agent.call("remember", text="Plum one.")
+
+    def fork(db: Db) -> None:
+        parent = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", "fake", "fake:room/other", "", 1)
+        how = forks.ForkMethod.COPIED
+        forks.add(db, forks.Fork(agent.session.id, parent.id, "acme/eng", "scripted", "c-1", how, 1, 1))
+
+    assert result(await agent.call("recall", query="plum"))["memories"] != []
+    await agent.store.write(fork)
+    assert result(await agent.call("recall", query="plum"))["memories"] == []

@@ -160,3 +160,28 @@ async def test_what_is_over_is_listed_only_if_it_is_asked_for(desk: MemoryDesk) 
     await desk.do("forget", id=made.id)
     assert await desk.texts() == []
     assert await desk.texts(all=True) == ["one"]
+
+
+async def test_what_was_forgotten_is_restored_one_by_one_or_by_undo(desk: MemoryDesk) -> None:
+    first = await desk.do("add", folder="acme", text="the key is under the mat")
+    await desk.do("forget", id=first.id)
+    assert (await desk.do("restore", id=first.id)).ended_at is None
+    with pytest.raises(Invalid, match="is in force"):
+        await desk.do("restore", id=first.id)
+    found = await desk.do("search", folder="acme", query="mat")
+    assert [each.id for each in found] == [first.id]
+
+    desk.clock.advance(DAY / 1_000_000)
+    now = desk.clock.now()
+    await desk.store.write(lambda db: memories.end(db, [first.id], "agent:acme", now, MemoryTrust.STRANGER))
+    done = await desk.do("undo", since="1h", from_untrusted=True)
+    assert ([each.id for each in done.ended], [each.id for each in done.restored]) == ([], [first.id])
+    assert await desk.texts() == ["the key is under the mat"]
+
+
+async def test_what_has_had_its_time_is_not_restored(desk: MemoryDesk) -> None:
+    made = await desk.do("add", folder="acme", text="x")
+    await desk.do("forget", id=made.id)
+    await desk.store.write(lambda db: db.run("UPDATE memories SET expires_at = ?", (NOW,)))
+    with pytest.raises(Invalid, match="had its time"):
+        await desk.do("restore", id=made.id)

@@ -244,3 +244,92 @@ async def test_entries_go_with_their_group(store: Store) -> None:
         return int(row[0])
 
     assert await store.write(run) == 0
+
+
+# Shares, and what is restored.
+
+
+@pytest.mark.parametrize("share", ["room", "speaker", "agent"])
+async def test_where_there_is_no_room_the_oldest_conclusion_makes_it_and_never_what_people_said(
+    share: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MOST_LIVE" if share == "agent" else "MOST_OF_ONE", 4)
+    where = {"scope": MemoryScope.ROOM, "instance": "fake", "address": "fake:room/office"}
+    given: dict[str, object] = {"room": where, "speaker": {"speaker": PEOPLE["bob"]}, "agent": {}}[share]  # type: ignore[assignment]
+
+    def run(db: Db) -> list[str]:
+        fill(db)
+        for text, trust in (
+            ("said 1", MemoryTrust.MEMBER),
+            ("concluded 1", MemoryTrust.CONCLUDED),
+            ("of a stranger", MemoryTrust.STRANGER),
+            ("concluded 2", MemoryTrust.CONCLUDED),
+            ("said 2", MemoryTrust.MEMBER),
+            ("said 3", MemoryTrust.MEMBER),
+            ("concluded 3", MemoryTrust.CONCLUDED),
+            ("said 4", MemoryTrust.MEMBER),
+        ):
+            memories.add(db, entry(text=text, trust=trust, **given))  # type: ignore[arg-type]
+        for trust in MemoryTrust:
+            with pytest.raises(Invalid, match="must be forgotten first"):
+                memories.add(db, entry(text="more", trust=trust, **given))  # type: ignore[arg-type]
+        if share != "agent":
+            memories.add(db, entry(text="of others"))
+        return sorted(each.text for each in memories.list_chosen(db, MemoryFilter(), NOW))
+
+    kept = ["said 1", "said 2", "said 3", "said 4"]
+    assert await store.write(run) == (kept if share == "agent" else ["of others", *kept])
+
+
+async def test_a_stranger_has_nothing_make_room_but_what_strangers_said(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MOST_LIVE", 2)
+
+    def run(db: Db) -> list[str]:
+        fill(db)
+        memories.add(db, entry(text="concluded", trust=MemoryTrust.CONCLUDED))
+        for number in range(3):
+            memories.add(db, entry(text=f"stranger {number}", trust=MemoryTrust.STRANGER))
+        return sorted(each.text for each in memories.list_chosen(db, MemoryFilter(), NOW))
+
+    assert await store.write(run) == ["concluded", "stranger 2"]
+
+
+@pytest.mark.parametrize("untrusted", [False, True])
+async def test_what_was_forgotten_since_comes_back_unless_something_has_its_place(
+    untrusted: bool, store: Store
+) -> None:
+    def run(db: Db) -> list[str]:
+        fill(db)
+        texts = ("by a stranger", "by a member", "by the operator", "corrected", "expired", "before")
+        made = {text: memories.add(db, entry(text=text, created_at=NOW - 9)) for text in texts}
+        db.run("UPDATE memories SET expires_at = ? WHERE text = 'expired'", (NOW + 5,))
+        memories.end(db, [made["before"].id], "agent:acme", NOW - 1, MemoryTrust.STRANGER)
+        for text in ("by a stranger", "expired"):
+            memories.end(db, [made[text].id], "agent:acme", NOW + 1, MemoryTrust.STRANGER)
+        memories.end(db, [made["by a member"].id], "fake:user/ann", NOW + 1, MemoryTrust.MEMBER)
+        memories.end(db, [made["by the operator"].id], "cli", NOW + 1)
+        poison = entry(text="poison", trust=MemoryTrust.STRANGER, replaces=made["corrected"].id, created_at=NOW + 1)
+        bad = memories.replace(db, made["corrected"], poison, "agent:acme")
+        memories.replace(db, bad, entry(text="good again", replaces=bad.id, created_at=NOW + 2), "agent:acme")
+        new = memories.add(db, entry(text="said since", created_at=NOW + 3))
+        memories.end(db, [new.id], "agent:acme", NOW + 4, MemoryTrust.STRANGER)
+        chosen = MemoryFilter(since=NOW, untrusted=untrusted)
+        return sorted(each.text for each in memories.list_restorable(db, chosen, NOW + 9))
+
+    assert await store.write(run) == (
+        ["by a stranger", "said since"] if untrusted else ["by a member", "by a stranger"]
+    )
+
+
+async def test_a_fact_is_there_once_and_not_again_when_it_was_forgotten(store: Store) -> None:
+    def run(db: Db) -> list[bool]:
+        fill(db)
+        fact = entry(text="Ann is away", trust=MemoryTrust.CONCLUDED)
+        made = [memories.add_fact(db, fact, "k") is not None, memories.add_fact(db, fact, "k") is not None]
+        memories.end(db, [each.id for each in memories.list_chosen(db, MemoryFilter(), NOW)], "cli", NOW)
+        again = memories.add_fact(db, fact, "k") is not None
+        return [*made, again, memories.add_fact(db, entry("beta", text="Ann is away"), "k") is not None]
+
+    assert await store.write(run) == [True, False, False, True]

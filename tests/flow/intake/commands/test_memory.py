@@ -74,3 +74,20 @@ async def test_strangers_have_no_part_in_it(desk: CommandDesk) -> None:
     for command in ("/remember y", "/memory", "/forget 1"):
         assert "Only a member of this agent may use" in await desk.ask(command, GUEST)
     assert [each.text for each in await remembered(desk)] == ["x"]
+
+
+@pytest.mark.parametrize("said", ["/memory", "/status", "/nothing", "hello"])
+async def test_whoever_was_refused_or_only_gave_a_command_reads_in_a_direct_room(said: str, desk: CommandDesk) -> None:
+    await desk.say("hello", ADA, address=DIRECT, direct=True)
+    await desk.ask("/remember I am ill", ADA, address=DIRECT, direct=True)
+    await desk.say(said, GUEST if said == "hello" else BOB, address=DIRECT, direct=True)
+    assert await desk.ask("/memory", ADA, address=DIRECT, direct=True) == NOTHING
+
+
+async def test_a_room_that_is_full_of_what_people_said_says_so(
+    desk: CommandDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MOST_OF_ONE", 1)
+    await desk.ask("/remember one", ADA)
+    answer = await desk.ask("/remember two", BOB)
+    assert answer == "1 things are remembered for this room already; something must be forgotten first."
