@@ -407,7 +407,7 @@ CREATE TABLE memories (
             ended_at INTEGER,                       -- NULL: it is in force
             ended_by TEXT NOT NULL,
             replaces INTEGER                        -- the entry that it took the place of
-        ) STRICT;
+        , fact_key TEXT NOT NULL DEFAULT '', ended_trust TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE memory_words (
             folder TEXT NOT NULL,
             word TEXT NOT NULL,                 -- its beginning, folded
@@ -981,7 +981,11 @@ CREATE INDEX link_visitors_identity ON link_visitors (identity);
 CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at);
 CREATE UNIQUE INDEX logins_id ON logins (id);
 CREATE INDEX logins_user ON logins (user_id, kind);
+CREATE INDEX memories_ended_lately ON memories (ended_at) WHERE ended_trust <> '';
+CREATE UNIQUE INDEX memories_fact ON memories (folder, fact_key) WHERE fact_key <> '';
 CREATE INDEX memories_folder ON memories (folder, ended_at, id);
+CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, address, id) WHERE ended_at IS NULL;
+CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
 CREATE INDEX memories_replaces ON memories (replaces);
 CREATE INDEX memory_words_memory ON memory_words (memory_id);
