@@ -87,7 +87,7 @@ async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_it
 
         assert (spent.key, spent.calls) == (ADA, 3)
         await gateway.store.write(limit)
-        assert (await channel.say("please", sender=ADA)).reason == "budget_spent"
+        assert (await channel.say("please", sender=ADA)).state == "held"
     keys = [request.headers["x-api-key"] for request in endpoint.calls]
     assert keys == ["sk-of-ada", "sk-of-ada", "sk-of-all"]  # what the agent asks for has the group's key
 

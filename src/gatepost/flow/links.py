@@ -31,13 +31,14 @@ from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess, deliver
-from gatepost.flow.intake.admission import BUDGET, find_spent_budget
+from gatepost.flow.intake.admission import find_spent_budget
 from gatepost.flow.intake.intake import make_arrival, read_limits
 from gatepost.flow.intake.message_acceptance import make_message
 from gatepost.flow.intake.routed_message import MessageRelation
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.invitations import too_many
 from gatepost.flow.pairing import get_page_url
+from gatepost.flow.requests.spent_budgets import SPENT
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.text import clean
@@ -407,7 +408,7 @@ def _give_to_group(context: MessageContext, folder: str) -> IntakeResult:
     if sender_rights.find_rights(db, inbound.sender, folder) is None:
         return context.end(InboxState.REFUSED, senders.SHUT_OUT.reason, RIGHTS, folder)
     if find_spent_budget(db, context.rules, inbound.kind, inbound.sender, folder, context.now) is not None:
-        return context.end(InboxState.REFUSED, BUDGET, RIGHTS, folder)
+        return context.end(InboxState.REFUSED, SPENT, RIGHTS, folder)
     route = Route(match="", target=folder, created_by=INSTANCE, created_at=context.now, folder=folder)
     choice = RouteChoice(route, folder, observe=False, topic=None, mode=SessionMode.PER_THREAD)
     room = rooms.get(db, INSTANCE, inbound.address)

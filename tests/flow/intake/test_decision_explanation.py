@@ -150,8 +150,8 @@ async def test_a_spent_budget_is_told_and_nothing_of_it_is_written(routed: World
 
     await routed.do(spend)
     told = await explain(routed, "hi", OWNER)
-    assert (told.outcome, told.reason) == ("refused", "budget_spent")
-    assert (await routed.send("hi")).reason == "budget_spent"
+    assert (told.outcome, told.reason) == ("held", "budget_spent")
+    assert (await routed.send("hi")).state == "held"
 
 
 async def test_without_a_sender_nobody_is_judged(routed: World) -> None:

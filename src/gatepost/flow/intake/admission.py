@@ -34,7 +34,6 @@ from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.due_sessions import list_running
 from gatepost.store.sessions.sessions import SessionMode
 
-BUDGET = "budget_spent"
 MOST_RUNNING = 20  # conversations of a room that one command ends
 SPANNING = (SessionMode.SHARED, SessionMode.AGENT_SHARED)  # whose conversations have more than one thread
 

@@ -15,7 +15,7 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
-from gatepost.flow.intake.admission import BUDGET, admit, asks_first, decide_message, find_spent_budget
+from gatepost.flow.intake.admission import admit, asks_first, decide_message, find_spent_budget
 from gatepost.flow.intake.held_arrivals import is_asked_about
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.room_records import SeenRoom
@@ -33,7 +33,7 @@ from gatepost.flow.intake.routing import (
 )
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision
-from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.flow.requests import spent_budgets, unknown_rooms, unknown_senders
 from gatepost.messages.inbound import SUBJECT_VERBS
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.port import Db
@@ -130,8 +130,11 @@ def _explain_admitted(
             return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "command_denied")
         if command.act is not CommandAction.PASS:
             return ExplainedTarget(chosen, rights, MessageOutcome.ANSWERED)
-    if not chosen.observe and find_spent_budget(db, rules, said.kind, said.sender, chosen.folder, now) is not None:
-        return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, BUDGET)
+    spent = None if chosen.observe else find_spent_budget(db, rules, said.kind, said.sender, chosen.folder, now)
+    if spent is not None:
+        waits = command is None and spent_budgets.may_hold(db, said.kind, spent_budgets.make_spent(spent))
+        outcome = MessageOutcome.HELD if waits else MessageOutcome.REFUSED
+        return ExplainedTarget(chosen, rights, outcome, spent_budgets.SPENT)
     return ExplainedTarget(chosen, rights, _outcome_of(chosen))
 
 

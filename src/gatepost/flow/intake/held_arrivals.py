@@ -1,4 +1,4 @@
-"""Messages that wait for somebody who decides about their sender or their room, and earlier ones that wait no longer.
+"""Messages that wait for a decision about their sender, their room or a budget, and earlier ones that wait no longer.
 All in the transaction of a message."""
 
 from collections.abc import Collection, Sequence
@@ -7,13 +7,14 @@ from gatepost.access.senders import Rights
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, make_seen_room
 from gatepost.flow.intake.admission import asks_first
 from gatepost.flow.intake.routed_message import RoutedMessage
-from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.flow.requests import spent_budgets, unknown_rooms, unknown_senders
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules
 from gatepost.flow.requests.held_messages import release_admitted
 from gatepost.messages.inbound import MessageKind, Receipt, Verb
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money.budgets import BudgetStatus
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import RequestKind
 
@@ -60,6 +61,20 @@ def hold_strangers(
     if any(each is not None and each.added for each in asked):
         context.rules.renew(context.db)
     return tuple(each for each in asked if each is not None)
+
+
+def hold_for_budget(
+    context: MessageContext, new: NewMessage, target: TargetAccess, spent: BudgetStatus, asking: AskingRules
+) -> AskedRequest | None:
+    """Hold a message that a spent budget stops. None: it is refused. A command does not wait."""
+    if context.arrival.command is not None:
+        return None
+    asked = spent_budgets.hold(
+        context.db, context.channels, asking, context.id, new, target.folder, target.rights, spent, context.now
+    )
+    if asked is not None and asked.added:
+        context.rules.renew(context.db)
+    return asked
 
 
 def release_earlier(

@@ -26,7 +26,6 @@ from gatepost.flow.intake.accepted_message import (
     deliver,
 )
 from gatepost.flow.intake.admission import (
-    BUDGET,
     admit,
     decide_message,
     find_spent_budget,
@@ -34,15 +33,16 @@ from gatepost.flow.intake.admission import (
 )
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
 from gatepost.flow.intake.engagement import EngagingMessage, record_engagements
-from gatepost.flow.intake.held_arrivals import hold_strangers, hold_unknown_room, release_earlier
+from gatepost.flow.intake.held_arrivals import hold_for_budget, hold_strangers, hold_unknown_room, release_earlier
 from gatepost.flow.intake.late_files import add_missing_notice, await_files, render_attachments
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.routed_message import MessageRelation, read_relation
 from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.intake.target_decision import ChoiceChange
-from gatepost.flow.requests.ask_approver import SETTLES, AskingRules
+from gatepost.flow.requests.ask_approver import SETTLES, AskedRequest, AskingRules
 from gatepost.flow.requests.card_delivery import find_name
 from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, read_answer
+from gatepost.flow.requests.spent_budgets import SPENT
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb, is_person, is_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
@@ -225,8 +225,11 @@ def _admit_or_hold(
     held = hold_strangers(context, new, rejected, asking) if rejected and asking is not None else ()
     if held:
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
-    result = _apply_admission(context, admitted, rejected, room) if admitted or not held else _make_held(context)
-    return replace(result, asked=tuple(each for each in held if each.added)) if held else result
+    if not admitted and held:
+        result = _make_held(context)
+    else:
+        result = _apply_admission(context, new, admitted, rejected, room, asking)
+    return replace(result, asked=(*(each for each in held if each.added), *result.asked)) if held else result
 
 
 def _make_held(context: MessageContext) -> IntakeResult:
@@ -294,7 +297,12 @@ def _is_spoken(inbound: Inbound) -> bool:
 
 
 def _apply_admission(
-    context: MessageContext, admitted: list[TargetAccess], rejected: list[TargetAccess], room: Room | None
+    context: MessageContext,
+    new: NewMessage,
+    admitted: list[TargetAccess],
+    rejected: list[TargetAccess],
+    room: Room | None,
+    asking: AskingRules | None,
 ) -> IntakeResult:
     for target in rejected:
         inbox.refuse(context.db, context.id, target.folder, target.rights, target.reason, context.now)
@@ -314,31 +322,43 @@ def _apply_admission(
         done = run_command(context, arrival.command, spoken_to) if spoken_to else None
         if done is not None and not done.passes:
             return done
-    able = admitted
+    able, asked = admitted, list[AskedRequest]()
     if context.rules.read(context.db, has_budgets):
-        able = [target for target in admitted if target.chosen.observe or _check_budget(context, target)]
-    ending = done.end if done is not None else ()
+        able = [each for each in admitted if each.chosen.observe or _check_budget(context, new, each, asking, asked)]
+    ending, added = done.end if done is not None else (), tuple(each for each in asked if each.added)
     if not able:
-        receipt = Receipt(message_id=context.id, new=True, state="refused", reason=BUDGET)
-        return IntakeResult(receipt=receipt, notified=True, end=ending)
+        state, reason = (InboxState.HELD, "") if asked else (InboxState.REFUSED, SPENT)
+        receipt = Receipt(message_id=context.id, new=True, state=state, reason=reason)
+        return IntakeResult(receipt=receipt, notified=True, end=ending, delivered=bool(asked), asked=added)
     delivered = deliver(context, able, room)
     notified = len(able) < len(admitted) or done is not None
-    return replace(delivered, notified=True, end=ending) if notified else delivered
+    return replace(delivered, notified=True, end=ending, asked=added) if notified else delivered
 
 
-def _check_budget(context: MessageContext, target: TargetAccess) -> bool:
+def _check_budget(
+    context: MessageContext,
+    new: NewMessage,
+    target: TargetAccess,
+    asking: AskingRules | None,
+    asked: list[AskedRequest],
+) -> bool:
     """Return False for a group that could not ask a model anything: it is not woken, and the room is told once in the
-    budget's period."""
+    budget's period. The message waits if somebody can be asked for more, who is added to `asked`; else it is
+    refused."""
     inbound = context.arrival.inbound
     spent = find_spent_budget(context.db, context.rules, inbound.kind, inbound.sender, target.folder, context.now)
     if spent is None:
         return True
     claim_stop_notice(context.db, spent)
-    inbox.refuse(context.db, context.id, target.folder, target.rights, BUDGET, context.now)
     note = BudgetNotice(STOP, spent)
-    context.add_notice(
-        budgets.render_notice(note), key=budgets.make_notice_key(note, context.arrival.instance, inbound.address)
-    )
+    text, key = budgets.render_notice(note), budgets.make_notice_key(note, context.arrival.instance, inbound.address)
+    held = hold_for_budget(context, new, target, spent, asking) if asking is not None else None
+    if held is not None:
+        asked.append(held)
+        text, key = budgets.render_parked(spent), f"{key}/{held.request.id}"
+    else:
+        inbox.refuse(context.db, context.id, target.folder, target.rights, SPENT, context.now)
+    context.add_notice(text, key=key)
     return False
 
 

@@ -52,7 +52,7 @@ class MessageOutcome(StrEnum):
 
     WAKES = "wakes"
     OBSERVES = "observes"
-    HELD = "held"  # somebody is asked about its sender, or its room
+    HELD = "held"  # somebody is asked about its sender, its room, or a budget
     REFUSED = "refused"
     CHOSEN = "chosen"  # it only says whom its sender speaks to from now on
     ANSWERED = "answered"  # a command that the gateway itself answers

@@ -112,6 +112,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
         return (ALLOW_ONCE, *((ALLOW_EACH_TIME,) if alone else ()), DENY)
     if request.kind is RequestKind.RESTORED:
         return (SEND, DROP)
+    if request.kind is RequestKind.BUDGET:
+        return (AnswerChoice(f"{request.input.get('more')} more", RequestState.ALLOWED, style="primary"), DENY)
     return (ALLOW_ONCE, DENY)
 
 
@@ -247,6 +249,8 @@ def render_title(request: Request, facts: CardFacts) -> str:
         return f"A scheduled text of {named} is to be said"
     if request.kind is RequestKind.RESTORED:
         return "This gateway was restored or copied: send what was under way?"
+    if request.kind is RequestKind.BUDGET:
+        return f"{request.input.get('budget')} is spent, and messages wait"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:

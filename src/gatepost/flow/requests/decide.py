@@ -13,7 +13,14 @@ from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER
-from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
+from gatepost.flow.requests import (
+    approved_plans,
+    refused_hosts,
+    restored_rows,
+    spent_budgets,
+    unknown_rooms,
+    unknown_senders,
+)
 from gatepost.flow.requests.card_delivery import find_name, show_answer, show_decision, show_question
 from gatepost.flow.requests.choices import (
     GROUP,
@@ -47,6 +54,14 @@ KEPT_IN_PART = "Only a part of what {0} asks was kept, so nobody can allow it. D
 NOT_ASKED = "Only people who may speak to this agent here may answer this."
 KEPT_ANSWER = "answer"  # in the audit: of one of several questions
 LONGEST_SHOWN = 300  # characters of an answer that is told again
+
+
+# What follows a decision about messages that wait for it.
+_RELEASING = {
+    RequestKind.SENDER: unknown_senders.follow,
+    RequestKind.ROOM: unknown_rooms.follow,
+    RequestKind.BUDGET: spent_budgets.follow,
+}
 
 
 class Decision(Struct, frozen=True):
@@ -182,11 +197,16 @@ def find_to_decide(
 
 
 def withdraw_outdated(db: Db, channels: ChannelInstances, request: Request, now: int) -> Decision | None:
-    """Withdraw a request that asks nothing any more: its group is gone, or its sender is known by now. Nobody decides
-    about somebody as the stranger that they were. Return None if it stays open or is already decided."""
+    """Withdraw a request that asks nothing any more: its group is gone, its sender is known by now, or its budget has
+    room. Nobody decides about somebody as the stranger that they were. Return None if it stays open or is already
+    decided."""
     if request.state is not RequestState.PENDING:
         return None
-    if request.folder and groups.get(db, request.folder) is None:
+    if request.kind is RequestKind.BUDGET:
+        if spent_budgets.is_spent(db, request, now):
+            return None
+        ended, released = spent_budgets.release(db, channels, request, now)
+    elif request.folder and groups.get(db, request.folder) is None:
         ended, released = unknown_senders.withdraw(db, channels, request, now)
     elif request.kind is RequestKind.SENDER and not unknown_senders.is_unknown(db, request):
         ended, released = unknown_senders.release_known(db, channels, request, now)
@@ -237,10 +257,9 @@ def close(
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     renew: tuple[str, ...] = ()
-    if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
-        about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
-        released = about.follow(db, channels, closed, now)
-        wake, files = released.wake, released.files
+    if closed.kind in _RELEASING:
+        released = _RELEASING[closed.kind](db, channels, closed, now)
+        wake, files, rooms = released.wake, released.files, (*rooms, *released.rooms)
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *firing.follow_held_text(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:

@@ -29,10 +29,12 @@ from gatepost.store.sessions import sessions
 
 
 class ReleasedMessages(Struct, frozen=True):
-    """The outcome of what was held. `files`: of those that were refused, to be removed once it is committed."""
+    """The outcome of what was held. `files`: of those that were refused, to be removed once it is committed. `rooms`:
+    that were told something."""
 
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    rooms: tuple[tuple[str, str], ...] = ()
 
 
 CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the address

@@ -172,6 +172,12 @@ def list_held_for_request(db: Db, folder: str, request_id: str) -> list[tuple[In
     return [_parse_pair(row) for row in rows]
 
 
+def list_waiting_for(db: Db, request_id: str) -> list[tuple[InboxEntry, Message]]:
+    """The same, for whatever groups."""
+    rows = db.rows(f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.reason = ? ORDER BY i.id", (request_id,))
+    return [_parse_pair(row) for row in rows]
+
+
 def release(db: Db, entry_id: int, session_id: str, folder: str, rights: str, now: int) -> None:
     """Give a held message to its session, as if it had just arrived."""
     rows = db.rows(

@@ -36,7 +36,7 @@ class BudgetScope(Struct, frozen=True):
 
 
 class BudgetStatus(Struct, frozen=True):
-    """A budget in the current period. Amounts are millionths of a USD."""
+    """A budget in the current period. Amounts are millionths of a USD. `limit`: with what it was raised by."""
 
     scope: BudgetScope
     period: Period
@@ -97,6 +97,15 @@ def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, 
         _count_anew(db, scope, period, now)
     changed = "UPDATE spending SET told_near = 0, told_stop = 0, refuses = 0 WHERE kind = ? AND name = ? AND period = ?"
     db.run(changed, key)
+
+
+def raise_limit(db: Db, scope: BudgetScope, period: Period, starts_at: int, micro: int) -> None:
+    """Allow so much more in the period that begins then. People hear anew when that is nearly spent."""
+    key = (scope.kind, scope.name, period, starts_at)
+    db.lock(LockKind.MONEY)
+    _add_spending_row(db, key)
+    more = f"UPDATE spending SET raised = raised + ?, told_near = 0, told_stop = 0, refuses = 0 {_OWN_ROW}"
+    db.run(more, (micro, *key))
 
 
 def _count_anew(db: Db, scope: BudgetScope, period: Period, now: int) -> None:
@@ -171,8 +180,8 @@ def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStat
 
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
-        "SELECT b.kind, b.name, b.period, b.micro, COALESCE(s.spent, 0), COALESCE(s.reserved, 0),"
-        " COALESCE(s.refuses, 0) FROM budgets b"
+        "SELECT b.kind, b.name, b.period, b.micro + COALESCE(s.raised, 0), COALESCE(s.spent, 0),"
+        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
         (start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now), *params),

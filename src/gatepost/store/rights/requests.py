@@ -41,6 +41,7 @@ class RequestKind(StrEnum):
     HOST = "host"  # on the network
     TEXT = "text"  # of a task, which a rule holds when its time comes
     RESTORED = "restored"  # what was in flight when a store was copied or backed up
+    BUDGET = "budget"  # it is spent, and messages wait
 
 
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])

@@ -113,6 +113,11 @@ def list_short_of_cards(db: Db, most: int) -> list[Request]:
     )
 
 
+def hurry(db: Db, kind: RequestKind, now: int) -> None:
+    """Have those of a kind looked at now: what they wait for may have come."""
+    db.run("UPDATE requests SET next_at = ? WHERE state = 'pending' AND kind = ? AND next_at > ?", (now, kind, now))
+
+
 def get_next_due(db: Db) -> int | None:
     row = db.row("SELECT MIN(next_at) FROM requests WHERE state = 'pending'")
     return row[0] if row else None

@@ -18,6 +18,8 @@ from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions import groups
 
 NONE = "none"  # takes a limit away
@@ -67,9 +69,12 @@ async def set_budget(deps: OperationDeps, args: SetBudgetArgs) -> BudgetView:
             _check_scope_exists(db, scope)
         for period, micro in limits.items():
             budgets.put(db, scope, period, micro, deps.caller, now)
+        waiting_requests.hurry(db, RequestKind.BUDGET, now)
         return _make_view(scope, budgets.list_all(db, now))
 
-    return await deps.write(change)
+    view = await deps.write(change)
+    deps.events.requests()
+    return view
 
 
 def _make_view(scope: BudgetScope, found: list[BudgetStatus]) -> BudgetView:
