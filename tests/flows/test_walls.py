@@ -348,7 +348,7 @@ def test_nothing_of_the_host_is_seen(found: dict[str, Any]) -> None:
 
 
 def test_the_environment_is_the_sandboxes_own(found: dict[str, Any]) -> None:
-    expected = {"HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PWD", "TZ", "USER", "LC_CTYPE"}
+    expected = {"GIT_CONFIG_SYSTEM", "HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PWD", "TZ", "USER", "LC_CTYPE"}
     assert {name for name in found["environment"] if not name.startswith("GATEPOST_")} <= expected
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import shutil
 import stat
 import sys
 import time
@@ -24,7 +25,8 @@ from gatepost.core.settings import SETTINGS, Config, list_mistyped
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec
-from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
+from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO, KIND
+from gatepost.flow.sessions.sandbox.sandbox_requirements import USUAL, program_mounts
 from gatepost.flow.start_check import check_config
 from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
@@ -58,6 +60,8 @@ from gatepost.store.sessions import groups
 
 PYTHON = (3, 11)
 ASK_MODELS_S = 30.0
+BASICS = ("git", "curl", "python3", "pip3")
+SEEN = "/usr/local/bin:/usr/bin"  # of this machine, in every sandbox that has no image of its own
 
 
 class SandboxAvailability(Struct, frozen=True):
@@ -205,6 +209,24 @@ def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
             note = " (nothing here uses it)" if unused else ""
             yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
     yield from check_walls(chosen)
+    yield from _programs(home, config)
+
+
+def _programs(home: Home, config: Config) -> Iterator[Finding]:
+    """Programs of this machine that agents use most. An image of the operator's own has what it has."""
+    if not get_isolation(home, config).isolated:
+        return
+    try:
+        mounted = {each.target.rpartition("/")[2] for each in program_mounts(config, home, DEMO)}
+    except GatepostError as error:
+        yield Finding("warn", "programs", str(error))
+        return
+    wanted = (*BASICS, *USUAL)
+    seen = [name for name in wanted if name in mounted or shutil.which(name, path=SEEN) is not None]
+    yield Finding("ok", "programs", f"agents have {', '.join([*seen, *sorted(mounted - {*seen})]) or 'none'}")
+    if missing := [name for name in wanted if name not in seen]:
+        text = f"agents do not have {', '.join(missing)}"
+        yield Finding("note", "programs", text, 'install them here, or set programs = ["uv=/path/to/uv"]')
 
 
 def _uids(config: Config) -> Iterator[Finding]:

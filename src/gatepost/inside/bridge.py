@@ -14,6 +14,7 @@ import select
 import sys
 import time
 
+PYTHON_LIBRARIES = "GATEPOST_PYTHON_LIBRARIES"  # where our interpreter finds its own library, if nothing else says so
 CHUNK = 256 * 1024
 PATIENCE_S = 10.0  # how long answers may take after stdin has ended
 HUNG_UP = "the gateway closed the connection"
@@ -23,7 +24,9 @@ USAGE = "usage: gatepost bridge --socket PATH"
 
 def command(path: str) -> list[str]:
     """How a client in the same sandbox starts it."""
-    return [sys.executable, "-I", "-S", __file__, "--socket", path]
+    libraries = os.environ.get(PYTHON_LIBRARIES, "")
+    before = ["/usr/bin/env", f"LD_LIBRARY_PATH={libraries}"] if libraries else []
+    return [*before, sys.executable, "-I", "-S", __file__, "--socket", path]
 
 
 class BytePump:

@@ -176,6 +176,7 @@ async def _pump(
 def run(folder: Path, command: list[str]) -> int:
     """A command that is told the way; its exit code, as a shell has it."""
     env = {**os.environ, **environment(start(folder))}
+    env.pop("LD_LIBRARY_PATH", None)  # for our own interpreter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is typed is the command's to hear
     try:
         code = subprocess.Popen(command, env=env, preexec_fn=_restore_sigint).wait()

@@ -322,6 +322,7 @@ TASKS: dict[str, Callable[[Job, Path, Path], dict[str, Any]]] = {
 
 
 def main(workspace: str, project: str, source: str = "") -> None:
+    os.environ.pop("LD_LIBRARY_PATH", None)  # for our own interpreter
     job = json.loads((Path(workspace) / "in" / "job.json").read_bytes())
     # Whoever owns what is looked at: here are nobody's settings or rights to be had by it.
     (Path(os.environ["HOME"]) / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
+from gatepost.inside.bridge import PYTHON_LIBRARIES
 from gatepost.sandboxes.child import Child, cap_rlimit
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, sandbox
 
@@ -67,7 +68,8 @@ class ProcessSandboxKind:
     def _spawn(self, plan: SandboxPlan) -> ProcessSandbox:
         words = None if plan.stdio else os.pipe()
         env = {name: to_host_path(value, plan.mounts) for name, value in plan.env.items()}
-        env.pop("LD_LIBRARY_PATH", None)  # on the host the interpreter finds its own
+        for name in ("LD_LIBRARY_PATH", PYTHON_LIBRARIES):
+            env.pop(name, None)  # on the host the interpreter finds its own
         try:
             process = subprocess.Popen(
                 [to_host_path(each, plan.mounts) for each in plan.command],

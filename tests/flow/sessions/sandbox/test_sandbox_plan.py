@@ -392,3 +392,48 @@ async def test_a_replay_works_on_its_copy_of_the_groups_folder_and_writes_nothin
     assert (home.group("acme") / "AGENTS.md").read_text() == "as it was"
     assert list(place.iterdir()) == []
     shutil.rmtree(place)
+
+
+OF_THE_GATEWAY = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "GATEPOST_HOME")
+
+
+@needs_bwrap
+async def test_git_commits_in_the_agents_name_unless_it_says_otherwise(home: Home) -> None:
+    sre = replace(group("acme/SRE team"), name='SRE "on [call]\\\n')
+    sandbox_plan.prepare_folders(home, CONFIG, sre, SESSION)
+    commit = "git commit -q --allow-empty -m x && git log -1 --format='%an <%ae>'"
+    steps = f"git init -q r && cd r && {commit} && git config --global user.name Ada && {commit}"
+    made = sandbox_plan.make_sandbox_plan(home, CONFIG, sre, SESSION, provider="demo", command=("sh", "-ec", steps))
+
+    started = await Bubblewrap(CONFIG).start(made)
+
+    assert await started.wait() == 0, started.last_words
+    assert started.last_words.splitlines()[-2:] == [
+        "SRE on call <acme-sre-team@agents.invalid>",
+        "Ada <acme-sre-team@agents.invalid>",
+    ]
+
+
+@needs_bwrap
+async def test_programs_inside_see_no_variable_of_the_gateway_or_of_its_interpreter(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in OF_THE_GATEWAY:
+        monkeypatch.setenv(name, "/what-only-the-gateway-has")
+    sandbox_plan.prepare_folders(home, CONFIG, group(), SESSION)
+    plain = sandbox_plan.make_sandbox_plan(home, CONFIG, group(), SESSION, provider="demo", command=("env",))
+    wrapped = sandbox_plan.wrap_with_forwarder(("env",))
+    behind = sandbox_plan.make_sandbox_plan(home, CONFIG, group(), SESSION, provider="demo", command=wrapped)
+    runner = sandbox_plan.make_sandbox_plan(home, CONFIG, group(), SESSION, provider="demo")
+    inside = "import subprocess\nfrom gatepost.inside import bridge\nsubprocess.run(['env'])\n"
+    inside += "print(subprocess.run(bridge.command('/run/nobody'), stdin=-3, stderr=-1, text=True).stderr)\n"
+    boot = sandbox_plan.BOOT.replace("main()\n", inside)
+    words = tuple(boot if word == sandbox_plan.BOOT else word for word in runner.command)
+
+    for each in (plain, behind, replace(runner, command=words)):
+        started = await Bubblewrap(CONFIG).start(each)
+        await started.wait()
+        found = dict(line.split("=", 1) for line in started.last_words.splitlines() if "=" in line)
+        assert found["HOME"] == "/workspace/state/home" and not set(OF_THE_GATEWAY) & set(found)
+        assert "/what-only-the-gateway-has" not in started.last_words
+    assert "gatepost bridge:" in started.last_words and "shared librar" not in started.last_words

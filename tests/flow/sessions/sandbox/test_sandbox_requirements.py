@@ -152,6 +152,16 @@ def test_what_lies_in_usr_needs_no_mount(home: Home, monkeypatch: pytest.MonkeyP
     assert sandbox_requirements.find_program(Config(), home, "true") is None
 
 
+def test_usual_programs_are_seen_wherever_this_machine_has_them(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, data in (("rg", b"\x7fELF and so on"), ("uv", b"#!/nowhere/python")):
+        program(tmp_path / name).write_bytes(data)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    mounts = sandbox_requirements.program_mounts(Config(), home, "demo")
+    assert {each.target: each.source for each in mounts} == {"/opt/gatepost/bin/rg": tmp_path / "rg"}
+
+
 def test_a_provider_gets_its_own_programs_and_those_that_the_operator_named(home: Home, tmp_path: Path) -> None:
     plug(home, '@provider("parrot", programs=("bird", "unheard-of"))\nclass Parrot: ...\n')
     bird, tool = program(tmp_path / "bird"), program(tmp_path / "tool")

@@ -9,9 +9,10 @@ import compileall
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,7 @@ from gatepost.flow.sessions.sandbox.extra_mounts import (
 from gatepost.flow.sessions.sandbox.group_limits import limits_of
 from gatepost.flow.sessions.sandbox.sandbox_requirements import BIN, declared_mounts, program_mounts, variables
 from gatepost.flow.sessions.sandbox.start_folder import StartFolder
+from gatepost.inside.bridge import PYTHON_LIBRARIES
 from gatepost.sandboxes.contract import SANDBOXES, Mount, SandboxKind, SandboxLimits, SandboxPlan, trouble_of
 from gatepost.store.sessions.groups import Group
 
@@ -49,11 +51,13 @@ KIND = setting(
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
+GIT_CONFIG, NOWHERE = "gitconfig", "agents.invalid"  # a domain that can never be anybody's (RFC 2606)
 SAVED_MB = 2048  # a worktree that is saved becomes one file, however small the group's limit is
 FIRST_CHOICE = "bubblewrap"
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
 
 # The first code that runs inside. Nothing else does until it has seen that the folders of others are those meant.
+# Where our interpreter's library is concerns our own programs alone: those of agents would find ours before the host's.
 # No garbage is looked for while it imports, as there is none: that was a tenth of a start.
 BOOT = """\
 import gc, os, sys
@@ -64,6 +68,8 @@ for _ in range(int(many)):
     found = os.stat(place)
     if f"{found.st_dev}:{found.st_ino}" != identity:
         sys.exit(f"{place} was exchanged for something else while the sandbox started")
+if command[:1] != [sys.executable]:
+    os.environ.pop("LD_LIBRARY_PATH", None)
 if command:
     try:
         os.execvp(command[0], command)
@@ -117,6 +123,9 @@ def make_sandbox_plan(
         seen = [replace(each, mount=replace(each.mount, writable=False)) for each in seen]
     extra = [*seen, *also, *([start.granted] if start else [])]
     make_mount_points(home, session_id, extra, uid)
+    with open_untrusted(home.sessions) as sessions:  # the folder is closed to others, and read-only inside
+        config_of_git = render_git_config(group, (each.mount.target for each in extra))
+        sessions.write_bytes(f"{session_id}/{GIT_CONFIG}", config_of_git.encode(), mode=0o644)
     where = start.inside if start else AGENT
     meant = {each.mount.target: f"{each.device}:{each.inode}" for each in (*own, *extra)}
     return SandboxPlan(
@@ -135,7 +144,12 @@ def make_sandbox_plan(
             *(word for pair in meant.items() for word in pair),
             *(command or ()),
         ),
-        env={**variables(config, home, provider), **_variables(config, provider), "GATEPOST_START": where},
+        env={
+            **variables(config, home, provider),
+            **_variables(config, provider),
+            "GATEPOST_START": where,
+            "GIT_CONFIG_SYSTEM": f"{WORKSPACE}/{GIT_CONFIG}",
+        },
         cwd=where,
         limits=SandboxLimits(
             memory_mb=limits.memory_mb,
@@ -147,6 +161,16 @@ def make_sandbox_plan(
         stdio=stdio,
         log=home.logs / f"{session_id}.log",
     )
+
+
+def render_git_config(group: Group, mounts: Iterable[str]) -> str:
+    """Return git's settings for a group's sandboxes: who commits, and which folders of others it may work in. The
+    agent's own settings, and those of a repository, go before these."""
+    address = re.sub(r"[^a-z0-9._-]+", "-", group.folder.lower()).strip("-.") or "agent"
+    name = " ".join(re.sub(r"[^\w .()-]+", " ", group.name).split()).strip(".") or address
+    safe = [f'\tdirectory = "{each}{below}"' for each in mounts for below in ("", "/*")]
+    lines = ["[include]", "\tpath = /etc/gitconfig", "[user]", f'\tname = "{name}"', f"\temail = {address}@{NOWHERE}"]
+    return "\n".join([*lines, *(["[safe]", *safe] if safe else []), ""])
 
 
 def make_inside_command(name: str, *words: str) -> tuple[str, ...]:
@@ -316,7 +340,8 @@ def _variables(config: Config, provider: str) -> dict[str, str]:
         "GATEPOST_PLUGINS": PLUGINS,
     }
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and Path(sys.base_prefix).resolve() != Path("/usr"):
-        env["LD_LIBRARY_PATH"] = f"{PYTHON}/lib"  # the interpreter looks for libpython where it was built
+        # The interpreter looks for libpython where it was built. The first code inside removes the first of these.
+        env |= dict.fromkeys(("LD_LIBRARY_PATH", PYTHON_LIBRARIES), f"{PYTHON}/lib")
     return env
 
 

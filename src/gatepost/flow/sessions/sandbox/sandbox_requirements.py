@@ -4,7 +4,9 @@ Nothing comes in by being declared: a mount must be allowed, and a program is on
 has on PATH.
 """
 
+import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -25,6 +27,7 @@ PROGRAMS = setting(
     "programs", (), help="Programs for agents, `name=/absolute/path` each: seen in every sandbox, first on its PATH."
 )
 BIN = "/opt/gatepost/bin"
+USUAL = ("rg", "uv", "uvx")  # programs that agents get if this machine has them in any place
 
 _log = log.get("sessions")
 
@@ -83,14 +86,30 @@ def _grant(config: Config, home: Home, need: Need, who: str) -> GrantedMount:
 
 
 def program_mounts(config: Config, home: Home, provider: str) -> list[Mount]:
-    """The provider's programs as far as they are here (if not, it says so), and those that the operator named."""
+    """The provider's programs as far as they are here (if not, it says so), those that the operator named, and usual
+    ones."""
     named = parse_programs(config)
     wanted = dict.fromkeys((*named, *load_spec(home, provider).needs.programs))
-    found = ((name, find_program(config, home, name)) for name in wanted)
-    return [Mount(source=path, target=f"{BIN}/{name}") for name, path in found if path is not None]
+    found = {name: path for name in wanted if (path := find_program(config, home, name)) is not None}
+    for name in USUAL:
+        if name not in wanted and (path := find_usual_program(config, home, name)) is not None:
+            found[name] = path
+    return [Mount(source=path, target=f"{BIN}/{name}") for name, path in found.items()]
 
 
-def find_program(config: Config, home: Home, name: str) -> Path | None:
+def find_usual_program(config: Config, home: Home, name: str) -> Path | None:
+    """Return the file to be mounted. None: there is none, every sandbox sees it, or it is a script, which needs more
+    than itself. The gateway's own environment counts as well: `pip install uv` is enough."""
+    beside = str(Path(sys.executable).parent)
+    found = find_program(config, home, name, f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{beside}")
+    try:
+        with open(found or os.devnull, "rb") as file:
+            return found if file.read(4) == b"\x7fELF" else None
+    except OSError:
+        return None
+
+
+def find_program(config: Config, home: Home, name: str, path: str | None = None) -> Path | None:
     """The real file to be mounted; None: there is none, or it lies in /usr, which every sandbox sees."""
     given = parse_programs(config).get(name)
     if given is not None:
@@ -100,7 +119,7 @@ def find_program(config: Config, home: Home, name: str) -> Path | None:
     linked = home.path / "programs" / name
     if linked.is_file():
         return find_native(linked, name)
-    on_path = shutil.which(name)
+    on_path = shutil.which(name, path=path)
     if on_path is None:
         return None
     real = find_native(Path(on_path), name)
