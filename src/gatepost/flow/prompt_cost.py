@@ -22,7 +22,7 @@ from gatepost.core.home import Home
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.gate.policies import starts_small
 from gatepost.gate.tool_list import render_listed_tool, render_short_tool
-from gatepost.inside.local_tools import list_local_tools
+from gatepost.inside.local_tools import describe_tools, list_local_tools
 from gatepost.inside.prompts import system_prompt
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.store.sessions.groups import Group
@@ -70,8 +70,9 @@ def measure_prompt(home: Home, group: Group, rules: str, tools: Iterable[Tool], 
     that the group may call."""
     folder, provider = group.folder, group.provider
     shell = group.options.get("shell") != "off"
+    described = describe_tools(shell=shell) if provider in API_PROVIDERS else ""
     sizes = [
-        *_measure_system_prompt(home, folder, group.name, rules),
+        *_measure_system_prompt(home, folder, group.name, rules, described),
         *_measure_tools(provider, tools, policy, shell=shell),
     ]
     per_token = BYTES_PER_TOKEN.get(provider, USUAL_BYTES)
@@ -88,21 +89,24 @@ def measure_prompt(home: Home, group: Group, rules: str, tools: Iterable[Tool], 
     )
 
 
-def _measure_system_prompt(home: Home, folder: str, name: str, rules: str) -> list[tuple[PromptSection, str, int]]:
+def _measure_system_prompt(
+    home: Home, folder: str, name: str, rules: str, tools: str
+) -> list[tuple[PromptSection, str, int]]:
+    render = partial(system_prompt.system_prompt, tools=tools)
     with tempfile.TemporaryDirectory() as copy:
         place = _make_context(Path(copy), folder, name)
-        plain = len(system_prompt.system_prompt(place).encode())
+        plain = len(render(place).encode())
         found = []
         for file, data in _read_files(home, folder):
             (place.agent / file).write_bytes(data)
             found.append((PromptSection.FILE, file, len(data.decode(errors="replace").strip().encode())))
-        alone = len(system_prompt.system_prompt(place).encode())
+        alone = len(render(place).encode())
         for skill, data in _read_skills(home, folder):
             (place.agent / "skills" / skill).mkdir(parents=True)
             (place.agent / "skills" / skill / "SKILL.md").write_bytes(data)
-        skilled = len(system_prompt.system_prompt(place).encode())
+        skilled = len(render(place).encode())
         pinned = msgspec.structs.replace(place, rules=rules)
-        whole = len(system_prompt.system_prompt(pinned).encode())
+        whole = len(render(pinned).encode())
     files = sum(size for _, _, size in found)
     return [
         *found,

@@ -317,6 +317,9 @@ class AgentLoop:
             return known
         return [*await (await self._connected()).list_tools(), *local_tools.list_local_tools(shell=self._has_shell)]
 
+    def _render_system_prompt(self) -> str:
+        return system_prompt(self._place, tools=local_tools.describe_tools(shell=self._has_shell))
+
     @property
     def _has_shell(self) -> bool:
         return self._options.shell == "on"
@@ -344,7 +347,7 @@ class AgentLoop:
     async def _ask(self, turn: str, tools: list[McpTool]) -> tuple[AssistantEntry, CompletionReply]:
         """Ask for the next step, in a size that the model's window has room for."""
         context = self._context
-        await context.open(self._conversation, system_prompt(self._place), tools)
+        await context.open(self._conversation, self._render_system_prompt(), tools)
         level = 0
         for _ in range(MOST_FITS):
             await context.make_room(turn, level)
@@ -435,7 +438,7 @@ class AgentLoop:
         if any(isinstance(entry, SummaryEntry) and entry.turn == asked.turn for entry in entries):
             yield TurnResult(COMPACTED)  # it broke off behind that
             return
-        await self._context.open(self._conversation, system_prompt(self._place), ())
+        await self._context.open(self._conversation, self._render_system_prompt(), ())
         if not place_messages(entries):
             yield TurnResult(NOTHING_TO_COMPACT)
             return

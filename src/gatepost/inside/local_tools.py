@@ -4,6 +4,7 @@ A coding agent has such tools of its own. The sandbox is the wall; that files li
 is given in any case: what is wrong is said in it.
 """
 
+import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside import media
+from gatepost.inside import forwarder, media
 from gatepost.inside.mcp_client import McpTool, McpToolHints, McpToolResult
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.task_script import run_program
@@ -22,9 +23,20 @@ LONGEST_PART = 50_000  # characters of one answer
 LONGEST_OUTPUT = 30_000  # characters of what a command prints, its beginning and its end
 MOST_LISTED, MOST_LOOKED_AT = 500, 20_000  # files
 USUAL_S, LONGEST_S = 60, 600
+FILE_TOOLS = """\
+# Your tools
+
+You have a sandbox, a Linux machine without a screen. What you write where you start stays there. read_file (pictures, \
+too), list_files, write_file and edit_file are for its files."""
+SHELL_TOOL = """ run is its shell, with git, python3 and whatever else `command -v` finds. Do there what you can do \
+yourself, and look at what came of it before you say that it is done."""
+GATEWAY_TOOLS = """ People see none of your files before you send one with send_file. Your other tools are the \
+gateway's and act in chats; find_tools, if it is among them, finds more."""
 OUTSIDE = "{} is not in your workspace"
 
 JsonObject = dict[str, Any]
+
+_ports: dict[Path, int] = {}  # of the forwarder, by the folder of the socket
 
 
 class LocalTool(msgspec.Struct, frozen=True):
@@ -39,6 +51,11 @@ class BadArguments(Exception):
 def list_local_tools(*, shell: bool) -> list[McpTool]:
     """Return what a model is offered. `shell`: also commands."""
     return [each.listed for name, each in LOCAL_TOOLS.items() if shell or name != RUN]
+
+
+def describe_tools(*, shell: bool) -> str:
+    """Return what the system prompt says of them."""
+    return f"{FILE_TOOLS}{SHELL_TOOL if shell else ''}{GATEWAY_TOOLS}"
 
 
 def find_local_tool(name: str, *, shell: bool) -> LocalTool | None:
@@ -214,7 +231,8 @@ async def run(context: ProviderContext, arguments: JsonObject) -> McpToolResult:
     command = _get_text(arguments, "command")
     seconds = _get_number(arguments, "seconds", USUAL_S, 1, LONGEST_S)
     shell = shutil.which("bash") or "/bin/sh"
-    ended = await run_program((shell, "-c", f"exec 2>&1\n{command}"), context.start, seconds)
+    env = {**os.environ, **await _find_way_out(context.router.parent)}
+    ended = await run_program((shell, "-c", f"exec 2>&1\n{command}"), context.start, seconds, env)
     printed = ended.printed
     if len(printed) > LONGEST_OUTPUT:
         half = LONGEST_OUTPUT // 2
@@ -223,6 +241,15 @@ async def run(context: ProviderContext, arguments: JsonObject) -> McpToolResult:
     return McpToolResult(
         "\n".join(filter(None, (printed.rstrip("\n"), said))) or "(no output)", is_error=bool(ended.error)
     )
+
+
+async def _find_way_out(folder: Path) -> dict[str, str]:
+    """Return the variables by which programs find the way out of the sandbox. One forwarder serves all of them."""
+    if not (folder / forwarder.SOCKET).exists():
+        return {}
+    if folder not in _ports:
+        _ports[folder] = await asyncio.to_thread(forwarder.start, folder)
+    return forwarder.environment(_ports[folder])
 
 
 def _make_schema(required: tuple[str, ...], **properties: JsonObject) -> JsonObject:

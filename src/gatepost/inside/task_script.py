@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,12 @@ async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> Scr
     return ScriptOutcome(error=ended.error) if ended.error else read_outcome(ended.printed)
 
 
-async def run_program(arguments: Sequence[str], folder: Path, seconds: float) -> ProgramOutcome:
-    """Run a program for at most so many seconds. All processes that it started are gone when this returns."""
-    starting = asyncio.create_task(_start(arguments, folder))
+async def run_program(
+    arguments: Sequence[str], folder: Path, seconds: float, env: Mapping[str, str] | None = None
+) -> ProgramOutcome:
+    """Run a program for at most so many seconds. All processes that it started are gone when this returns. `env`: its
+    variables; None: ours."""
+    starting = asyncio.create_task(_start(arguments, folder, env))
     try:
         process = await asyncio.shield(starting)
     except (OSError, ValueError) as error:  # ValueError: an argument that no program can be given
@@ -79,10 +82,11 @@ async def run_program(arguments: Sequence[str], folder: Path, seconds: float) ->
     return ProgramOutcome(text)
 
 
-async def _start(arguments: Sequence[str], folder: Path) -> Process:
+async def _start(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None) -> Process:
     return await asyncio.create_subprocess_exec(
         *arguments,
         cwd=folder,
+        env=env,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -39,9 +39,11 @@ If you were given a worktree, call set_branch once before your first commit: wit
 like fix-login-timeout."""
 
 
-def system_prompt(place: ProviderContext, *, reader: str = "read_file", without: Collection[str] = ()) -> str:
+def system_prompt(
+    place: ProviderContext, *, reader: str = "read_file", without: Collection[str] = (), tools: str = ""
+) -> str:
     """Made anew for every turn: the files change. `reader`: the tool with which the agent reads files; `without`: those
-    of the files where it starts that it reads by itself."""
+    of the files where it starts that it reads by itself; `tools`: what it is told of tools that no program brings."""
     at_home = place.start == place.agent
     found = {file: text for file in FILES if (text := _read(place.agent / file))}
     parts = [text for file, text in found.items() if not at_home or file not in without]
@@ -51,7 +53,8 @@ def system_prompt(place: ProviderContext, *, reader: str = "read_file", without:
         parts += _project(place, without)
     skills = _skills(place.agent / "skills", "" if at_home else f"{place.agent}/", reader)
     names = [] if not place.managed else [NAMES] if at_home else [f"{NAMES} {BRANCHES}"]
-    return "\n\n".join([*parts, *skills, MANNERS, *names, *render_rules(place)])
+    said = [tools] if tools else []
+    return "\n\n".join([*parts, *skills, *said, MANNERS, *names, *render_rules(place)])
 
 
 def render_rules(place: ProviderContext) -> list[str]:
