@@ -437,7 +437,16 @@ async def test_what_agents_really_send_passes_unchanged(way: Any) -> None:
             },
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "é"}]}],
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "t",
+                        "content": [
+                            {"type": "text", "text": "é"},
+                            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                        ],
+                    }
+                ],
             },
         ],
         "tools": [{"name": "f", "input_schema": {"type": "object"}}, {"type": "bash_20250124", "name": "bash"}],
@@ -450,8 +459,10 @@ async def test_what_agents_really_send_passes_unchanged(way: Any) -> None:
 async def test_a_picture_is_not_paid_for_as_text(way: Any) -> None:
     way.vendor.reply = http(ANSWER)
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
-    await way.post(MESSAGES, part(type="image", source=image))
-    assert way.purse.held[1] < 400_000  # as text it would be 6 000 000
+    shown = {"type": "image", "source": image}
+    for each in (shown, {"type": "tool_result", "tool_use_id": "t", "content": [shown]}):
+        await way.post(MESSAGES, part(**each))
+        assert way.purse.held[1] < 400_000  # as text it would be 6 000 000
 
 
 async def test_a_large_body_is_refused_and_the_answer_arrives(way: Any) -> None:

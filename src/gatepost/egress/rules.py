@@ -18,13 +18,13 @@ from gatepost.core.errors import Invalid
 from gatepost.core.settings import setting
 from gatepost.store.rights.egress import EgressRule
 
-ASK, REFUSE = "ask", "refuse"
+ASK, REFUSE = CHOICES = ("ask", "refuse")
 UNKNOWN_HOSTS = setting(
     "egress.unknown_hosts",
     ASK,
     help="What follows if an agent connects to a host that no rule mentions. It is refused in any case; `ask` also asks"
     " an admin or owner who can be reached. The option `egress` of a group says it for that group and those below.",
-    choices=(ASK, REFUSE),
+    choices=CHOICES,
 )
 OPTION = "egress"  # of a group: the same for it and for the groups below
 WEB_PORTS = (80, 443)

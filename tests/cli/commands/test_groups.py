@@ -116,6 +116,7 @@ def test_what_cannot_be_kept_is_refused_with_a_text(run: Run, value: str) -> Non
 
 def test_an_option_cannot_pass_for_what_is_judged(run: Run) -> None:
     assert "write sandbox=" in run("group", "set", "acme", "options.sandbox=process").err
+    assert "'aks' is none of ask, refuse" in run("group", "set", "acme", "options.egress=aks").err
 
 
 def test_a_provider_whose_file_asks_for_a_secret_is_refused(run: Run, home: Home) -> None:

@@ -16,6 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.record_changes import check_json, get_given
 from gatepost.core.records import extend, replace
 from gatepost.core.settings import Config
+from gatepost.egress import rules as host_rules
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow import group_files
@@ -236,6 +237,8 @@ def _check_option(name: str, value: Any) -> Any:
     vendor = next((vendor for vendor, option in ENDPOINT_OPTIONS.items() if option == name), "")
     if vendor:
         return read_own_base(vendor, str(value)).url
+    if name == host_rules.OPTION and value not in host_rules.CHOICES:
+        raise Invalid(f"options.{name}", f"{str(value)[:40]!r} is none of {', '.join(host_rules.CHOICES)}")
     if isinstance(value, str):
         return clean(value)
     check_json(f"options.{name}", value)
