@@ -1,5 +1,6 @@
 """A model behind an API has hands: in a real sandbox it runs a command, edits what came of it, and sends the file."""
 
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled
 from gatepost_testing.models import ModelEndpoint
 
+PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 WORK: dict[str, Any] = {
     "tools": True,
     "turns": [
@@ -21,6 +23,8 @@ WORK: dict[str, Any] = {
             "do": [
                 {"call": "run", "with": {"command": "printf 'sold: 41\\n' > report.txt; id -u; cat /etc/shadow"}},
                 {"call": "edit_file", "with": {"path": "report.txt", "old": "41", "new": "42"}},
+                {"call": "run", "with": {"command": f"echo {PICTURE} | base64 -d > chart.png"}},
+                {"call": "read_file", "with": {"path": "chart.png"}},
                 {"call": "send_file", "with": {"filepath": "report.txt"}},
                 {"say": "sent"},
             ],
@@ -42,6 +46,7 @@ async def test_a_model_makes_a_file_by_a_command_edits_and_sends_it(tmp_path: Pa
     assert [(each.name, each.size) for message in sent for each in message.message.files] == [("report.txt", 9)]
     assert (tmp_path / "h/groups/home/report.txt").read_text() == "sold: 42\n"
     assert b"No such file" in endpoint.calls[-1].raw  # of the host's passwords it sees nothing
+    assert f'"media_type":"image/png","data":"{PICTURE}"'.encode() in endpoint.calls[-1].raw  # through the proxy, too
 
 
 FETCH: dict[str, Any] = {
