@@ -436,6 +436,7 @@ class AgentLoop:
         """Make the conversation shorter now, and say how that ended."""
         entries = self._conversation.entries
         if any(isinstance(entry, SummaryEntry) and entry.turn == asked.turn for entry in entries):
+            await self._unless_stopped(self._keep_facts(asked.turn))
             yield TurnResult(COMPACTED)  # it broke off behind that
             return
         await self._context.open(self._conversation, self._render_system_prompt(), ())

@@ -53,7 +53,7 @@ from gatepost.mailbox.runner_frames import TurnErrorClass
 
 MOST_FITS = 6  # sizes in which one request is made
 SHRINK = 0.8  # of the size before
-MOST_LEFT = 50  # facts that wait for the gateway
+MOST_LEFT = 100  # facts that wait for the gateway
 _SKETCHED = frozenset({TurnErrorClass.FATAL, TurnErrorClass.OVERFLOW, TurnErrorClass.REFUSAL})
 
 

@@ -29,7 +29,8 @@ SYSTEM = (
     "You write the memory of an AI agent. You get a part of its conversation, and what it remembers of the time before."
     " You answer with the new memory alone: plain text, in the language of the conversation."
 )
-MOST_FACTS = 12  # of one summary
+MOST_FACTS = 40  # that a model writes at once
+MOST_IN_ALL = 60  # of one summary
 LONGEST_FACT = 500  # bytes
 FACTS = "# FACTS"
 INSTRUCTION = (
@@ -128,9 +129,7 @@ def parse_summary(answer: str) -> ConversationSummary:
 def _add_facts(new: ConversationSummary, earlier: ConversationSummary, longest: int) -> ConversationSummary:
     """A summary takes the place of the one before; the facts are those of both, the newest if there are too many."""
     facts, read = dict.fromkeys((*earlier.facts, *new.facts)), dict.fromkeys((*earlier.read, *new.read))
-    return ConversationSummary(
-        shorten(new.text, longest), tuple(facts)[-2 * MOST_FACTS :], tuple(read)[-MOST_FACTS // 2 :]
-    )
+    return ConversationSummary(shorten(new.text, longest), tuple(facts)[-MOST_IN_ALL:], tuple(read)[-MOST_IN_ALL:])
 
 
 def render_request(before: str, part: str, limit: int, wish: str) -> str:
