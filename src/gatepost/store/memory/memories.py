@@ -191,11 +191,10 @@ def make_room(db: Db, new: Memory) -> str:
     """End the oldest entry of little trust wherever there is no room for another. Return why there is none, or ''."""
     for most, where, condition, params in _list_shares(new):
         live = f"FROM memories WHERE folder = ? AND ended_at IS NULL AND {condition}"
-        count = db.row(
-            f"SELECT COUNT(*) {live} AND (expires_at IS NULL OR expires_at > ?)",
-            (new.folder, *params, new.created_at),
-        )
-        if count is None or int(count[0]) < most:
+        count = _count(db, f"SELECT COUNT(*) {live}", (new.folder, *params))
+        if count >= most:  # those whose time is over do not count
+            count -= _count(db, f"SELECT COUNT(*) {live} AND expires_at <= ?", (new.folder, *params, new.created_at))
+        if count < most:
             continue
         trusts = _MAKES_ROOM[new.trust]
         oldest = db.row(
@@ -205,6 +204,11 @@ def make_room(db: Db, new: Memory) -> str:
             return f"{most} things are remembered {where} already; something must be forgotten first"
         end(db, [int(oldest[0])], MADE_ROOM, new.created_at)
     return ""
+
+
+def _count(db: Db, sql: str, params: tuple[object, ...]) -> int:
+    row = db.row(sql, params)
+    return int(row[0]) if row is not None else 0
 
 
 def _list_shares(new: Memory) -> list[tuple[int, str, str, tuple[object, ...]]]:
@@ -255,7 +259,8 @@ def _insert(db: Db, new: Memory, fact_key: str) -> Memory | None:
 def _end_outdated(db: Db, folder: str, now: int) -> None:
     """What has had its time takes no other entry's place, neither of those in force nor of those that are found."""
     rows = db.rows(
-        "SELECT id FROM memories WHERE folder = ? AND ended_at IS NULL AND expires_at <= ? ORDER BY id LIMIT ?",
+        "SELECT id FROM memories WHERE folder = ? AND ended_at IS NULL AND expires_at <= ?"
+        " ORDER BY expires_at, id LIMIT ?",
         (folder, now, DROPPED_AT_ONCE),
     )
     end(db, [int(row[0]) for row in rows], OUTDATED, now)

@@ -24,7 +24,9 @@ from gatepost.store.rooms import origins
 
 LOOKED_AT = 4000  # characters of what is asked
 MOST_LOOKED_UP, MOST_USED = 40, 8  # words: those that are counted, and the rarest of them, by which entries are found
-COMMON = 500  # entries with the same word tell little about each
+RARE, COMMON = 50, 500  # entries with a word: what is asked for first, and what tells little about each
+MOST_COUNTED = 2000  # entries: what a word is worth hardly depends on more
+LENGTHS = (4, 8, 16, MOST_LOOKED_UP)  # words of a statement: few statements are prepared for all texts
 LEAST_SCORE = 1.5  # below that, what matches is chance
 MOST_OVER = 20  # entries whose time is over, and that the index still has
 MOST_TOLD, LONGEST_TOLD = 6, 1200  # entries that come with a message, and their characters
@@ -68,31 +70,31 @@ def _find(
     """The index says which are best, and then each entry who may be told of it."""
     if not weights:
         return []
-    words, scored = _marks(weights), " ".join(["WHEN ? THEN CAST(? AS REAL)"] * len(weights))
+    condition, given = visible
+    pairs = [*weights.items(), *[("", 0.0)] * (MOST_USED - len(weights))]
+    words, scored = _marks(pairs), " ".join(["WHEN ? THEN CAST(? AS REAL)"] * len(pairs))
     parts = " UNION ALL ".join(
         f"SELECT memory_id, word FROM memory_words WHERE {each.condition.format('', _marks(range(each.marks)))}"
         f" AND word IN ({words})"
         for each in postings
     )
-    rows = db.rows(
-        f"SELECT memory_id, SUM(CASE word {scored} END) FROM ({parts}) AS found"
-        " GROUP BY memory_id ORDER BY 2 DESC, 1 DESC LIMIT ?",
+    best = (
+        f"SELECT memory_id, SUM(CASE word {scored} END) AS score FROM ({parts}) AS found"
+        " GROUP BY memory_id ORDER BY 2 DESC, 1 DESC LIMIT ?"
+    )
+    found = db.rows(
+        f"SELECT {MEMORIES.columns_of('m')} FROM ({best}) AS best JOIN memories m ON m.id = best.memory_id"
+        f" WHERE best.score >= ? AND {condition} ORDER BY best.score DESC, m.id DESC LIMIT ?",
         (
-            *(value for pair in weights.items() for value in pair),
-            *(value for each in postings for value in (*each.params, *weights)),
+            *(value for pair in pairs for value in pair),
+            *(value for each in postings for value in (*each.params, *(word for word, _ in pairs))),
             limit + MOST_OVER,
+            least,
+            *given,
+            limit,
         ),
     )
-    best = [int(memory_id) for memory_id, score in rows if score >= least]
-    if not best:
-        return []
-    condition, given = visible
-    found = db.rows(
-        f"SELECT {MEMORIES.columns_of('m')} FROM memories m WHERE m.id IN ({_marks(best)}) AND {condition}",
-        (*best, *given),
-    )
-    by_id = {each.id: each for each in map(MEMORIES.parse, found)}
-    return [by_id[memory_id] for memory_id in best if memory_id in by_id][:limit]
+    return [MEMORIES.parse(row) for row in found]
 
 
 def _marks(values: Sized) -> str:
@@ -104,18 +106,30 @@ def _weigh(db: Db, folders: tuple[str, ...], text: str) -> dict[str, float]:
     words = list_stems(text[:LOOKED_AT])[:MOST_LOOKED_UP]
     if not words:
         return {}
-    row = db.row(f"SELECT COUNT(*) FROM memories WHERE folder IN ({_marks(folders)}) AND ended_at IS NULL", folders)
-    total = int(row[0]) if row is not None else 0
-    few = (
-        f"SELECT 1 FROM memory_words w WHERE w.folder IN ({_marks(folders)}) AND w.word = CAST(v.column1 AS TEXT)"
-        f" LIMIT {COMMON + 1}"
-    )
-    found = db.rows(
-        f"SELECT v.column1, (SELECT COUNT(*) FROM ({few}) AS few) FROM (VALUES {render_marks(len(words), 1)}) AS v",
-        (*folders, *words),
-    )
-    rarest = sorted((int(number), str(word)) for word, number in found if number)[:MOST_USED]
+    total, found = _count_words(db, folders, words, RARE, MOST_COUNTED)
+    rare = [(number, word) for number, word in found if number <= RARE]
+    if len(rare) < min(MOST_USED, len(found)):
+        rare += _count_words(db, folders, [word for number, word in found if number > RARE], COMMON, 0)[1]
+    rarest = sorted(rare)[:MOST_USED]
     return {word: math.log(1 + total / number) for number, word in rarest if number <= COMMON or len(rarest) == 1}
+
+
+def _count_words(
+    db: Db, folders: tuple[str, ...], words: list[str], most: int, most_entries: int
+) -> tuple[int, list[tuple[int, str]]]:
+    """Return how many entries there are and, for each word that any of them has, how many have it: so many at most, and
+    one more for a word that more have. Most words of a text are common, and only whether they are is asked for."""
+    asked = words + [""] * (next(each for each in LENGTHS if each >= len(words)) - len(words))
+    groups = _marks(folders)
+    few = f"SELECT 1 FROM memory_words w WHERE w.folder IN ({groups}) AND w.word = v.column1 LIMIT {most + 1}"
+    live = f"SELECT 1 FROM memories WHERE folder IN ({groups}) AND ended_at IS NULL LIMIT ?"
+    rows = db.rows(
+        f"SELECT v.column1, (SELECT COUNT(*) FROM ({few}) AS few) FROM (VALUES {render_marks(len(asked), 1)}) AS v"
+        f" UNION ALL SELECT NULL, (SELECT COUNT(*) FROM ({live}) AS live)",
+        (*folders, *asked, *folders, most_entries),
+    )
+    total = sum(int(number) for word, number in rows if word is None)
+    return total, [(int(number), str(word)) for word, number in rows if word and number]
 
 
 def list_relevant(db: Db, audience: Audience, words: str, now: int, most: int, room: int) -> list[Memory]:

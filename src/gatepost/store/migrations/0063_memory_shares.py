@@ -14,4 +14,8 @@ def apply(db: Db) -> None:
         " WHERE ended_at IS NULL"
     )
     db.define("CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL")
+    db.define(
+        "CREATE INDEX memories_live_expiring ON memories (folder, expires_at, id)"
+        " WHERE ended_at IS NULL AND expires_at IS NOT NULL"
+    )
     db.define("CREATE INDEX memories_ended_lately ON memories (ended_at) WHERE ended_trust <> ''")
