@@ -733,6 +733,32 @@ CREATE TABLE shared_folders (
             gateway TEXT NOT NULL,                -- that put it there
             since INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE skill_adoptions (folder TEXT NOT NULL PRIMARY KEY) STRICT;
+CREATE TABLE skill_contents (
+            digest TEXT NOT NULL PRIMARY KEY,
+            description TEXT NOT NULL,
+            facts TEXT NOT NULL,                -- JSON: what its files say of it
+            size INTEGER NOT NULL,
+            files INTEGER NOT NULL,
+            source TEXT NOT NULL,               -- path | git | zip | draft | agent | person | before | replay
+            origin TEXT NOT NULL,               -- where it was read from
+            revision TEXT NOT NULL,             -- of a git repository: the commit
+            pack BLOB NOT NULL,                 -- its files, compressed
+            added_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE skills (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            folder TEXT NOT NULL,               -- '': every agent
+            below INTEGER NOT NULL,                 -- 1: the groups below it have it, too
+            session_id TEXT NOT NULL,           -- of a replay, which alone has it; else ''
+            name TEXT NOT NULL,
+            digest TEXT NOT NULL REFERENCES skill_contents (digest),
+            source TEXT NOT NULL,
+            origin TEXT NOT NULL,
+            revision TEXT NOT NULL,
+            agreed_by TEXT NOT NULL,
+            agreed_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -1032,6 +1058,9 @@ CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
 CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
 CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> '';
+CREATE INDEX skills_digest ON skills (digest);
+CREATE UNIQUE INDEX skills_name ON skills (folder, session_id, name);
+CREATE INDEX skills_session ON skills (session_id);
 CREATE INDEX spent_tickets_expiry ON spent_tickets (expires_at);
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);

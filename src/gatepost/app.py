@@ -45,6 +45,8 @@ from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE
+from gatepost.flow.skills.adoption import adopt_all
+from gatepost.flow.skills.skill_folders import sweep_folders
 from gatepost.flow.store_watch import StoreLife, StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
@@ -59,7 +61,7 @@ from gatepost.store.money import reservations
 from gatepost.store.port import OpenStore
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secrets import SecretReader
-from gatepost.store.sessions import errands, turns
+from gatepost.store.sessions import errands, skills, turns
 
 if TYPE_CHECKING:
     from gatepost.store.postgres.gateway_lease import GatewayLease
@@ -303,6 +305,9 @@ class Gateway:
             folder = self.config[SHARED_FOLDER]
             await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
+        await adopt_all(self.store, self.home, self.clock)  # before any agent runs
+        digests = await self.store.read(skills.list_digests)
+        await asyncio.to_thread(sweep_folders, self.home, digests)
         if self.life is not None:
             await self.life.begin(self.channels)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))

@@ -23,7 +23,7 @@ from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
-from gatepost.store.sessions import groups
+from gatepost.store.sessions import groups, skills
 from gatepost_testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost_testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost_testing.provider import ScriptBuilder
@@ -221,23 +221,23 @@ async def test_nanoclaw_41_and_45_what_changes_the_agent_waits_for_a_yes_and_its
     tmp_path: Path, channel: FakeChannel, allowed: bool
 ) -> None:
     async with deciding_gateway(tmp_path / "h", channel) as gateway:
-        skill = gateway.home.group("home") / "skills/greet/SKILL.md"
         await channel.say("learn", address=ROOM, sender=MEMBER)
         request, card = await wait_for_card(gateway, channel)
-        assert "Adds skills/greet/SKILL.md of home:" in card.message.text
+        assert "Adds the skill greet of home:" in card.message.text
         sent = await channel.wait_for(lambda sent: any(each.message.text.startswith("asked: ") for each in sent))
         answer = next(each.message.text for each in sent if each.message.text.startswith("asked: "))
-        assert "waits for a person" in answer and request.id in answer and not skill.exists()
+        assert "waits for a person" in answer and request.id in answer
+        assert await gateway.store.read(skills.list_all) == []
         word = f"/approve {request.id}" if allowed else f"/deny {request.id} not that"
         await channel.say(word, address=DIRECT, sender=BOSS, direct=True)
         await channel.wait_for(lambda sent: any(each.message.text == "I was told" for each in sent))
         await wait_until_settled(gateway)
-        assert skill.exists() is allowed
+        assert [each.name for each in await gateway.store.read(skills.list_all)] == (["greet"] if allowed else [])
         (told,) = await gateway.store.read(list_told)
         assert (told["request"], told["tool"]) == (request.id, "write_skill")
         if allowed:
             assert told["state"] == "allowed"
-            assert json.loads(told["result"]) == {"ok": True, "path": "skills/greet/SKILL.md"}
+            assert json.loads(told["result"]) == {"ok": True, "path": "/workspace/skills/greet/SKILL.md"}
         else:
             assert told["state"] == "denied" and "not that" in str(told)
 

@@ -7,6 +7,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled
 from gatepost_testing.models import ModelEndpoint
@@ -14,6 +15,7 @@ from gatepost_testing.models import ModelEndpoint
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
 SKILL = "---\nname: plums\ndescription: How plums-are-dried, when somebody asks.\n---\nSlowly, in-the-sun.\n"
+DRAFT = "---\nname: pears\ndescription: How pears-are-peeled, says the agent.\n---\n"
 MARKS = (b"mark-of-the-persona", b"mark-of-the-agents-file", b"plums-are-dried", b"skills/plums/SKILL.md")
 
 
@@ -31,13 +33,14 @@ def every() -> list[Any]:
     ]
 
 
-def write_guidance(gateway: Gateway) -> None:
+async def write_guidance(gateway: Gateway) -> None:
     folder = gateway.home.group("home")
     (folder / "PERSONA.md").write_text("You have the mark-of-the-persona.")
     (folder / "AGENTS.md").write_text("You have the mark-of-the-agents-file.")
-    skill = folder / "skills" / "plums"
-    skill.mkdir(parents=True, exist_ok=True)
-    (skill / "SKILL.md").write_text(SKILL)
+    await agree_to_skill(gateway.store, "home", "plums", SKILL)
+    draft = folder / "skills" / "pears"
+    draft.mkdir(parents=True)
+    (draft / "SKILL.md").write_text(DRAFT)
 
 
 @pytest.mark.parametrize("agent", every())
@@ -47,7 +50,7 @@ async def test_each_word_of_the_groups_folder_is_told_once(agent: AgentProfile, 
         ModelEndpoint({"tools": True, "default": [{"say": "here"}]}) as endpoint,
         run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
-        write_guidance(gateway)
+        await write_guidance(gateway)
         assert (gateway.home.group("home") / "CLAUDE.md").is_symlink()
         for number, text in enumerate(("hello you", "hello again"), start=1):
             await channel.say(text)
@@ -57,3 +60,4 @@ async def test_each_word_of_the_groups_folder_is_told_once(agent: AgentProfile, 
         if call.tools:  # not what names a conversation
             assert [call.raw.count(mark) for mark in MARKS] == [1, 1, 1, 1]
             assert b"in-the-sun" not in call.raw  # a skill is read when it is needed
+            assert b"pears-are-peeled" not in call.raw  # nobody agreed to it

@@ -21,7 +21,7 @@ from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sessions import groups, replays, sessions
+from gatepost.store.sessions import groups, replays, sessions, skills
 from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ReplayWish
@@ -107,6 +107,7 @@ async def test_nanoclaw_46_the_same_messages_with_other_settings_are_compared_tu
         replay_id, both = await replay(gateway, **changed)
         await wait_until_settled(gateway)
         effects = await gateway.store.read(outbox.OUTBOX.list, "WHERE session_id = ?", replay_id)
+        assert await gateway.store.read(skills.list_for_agent, "home") == [], "the skill is the replay's alone"
 
     assert channel.texts() == heard
     answers = [

@@ -12,7 +12,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
-from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions import groups, sessions, skills, turns
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.gate_agent import GateAgent
 
@@ -60,7 +60,9 @@ async def test_a_replay_begins_with_copies_that_belong_to_whoever_asked_for_it(
     assert (chain.origins[0].person, chain.depth) == ("fake:user/1", 1)
     copy = agent.deps.home.session(session.id) / "replay"
     assert (copy / "AGENTS.md").read_text() == "Be stern."
-    assert (copy / "skills" / "pr-review" / "SKILL.md").read_text() == "# Look twice"
+    assert not (copy / "skills" / "pr-review").exists(), "it is mounted like what people agreed to"
+    (skill,) = await store.read(skills.list_effective, "acme", session.id)
+    assert skill.name == "pr-review" and await store.read(skills.list_effective, "acme") == []
     assert (agent.deps.home.group("acme") / "AGENTS.md").read_text() == "as it was"
 
     seen = told(await agent.call("compare_replay", replayId=session.id))

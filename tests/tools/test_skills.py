@@ -7,13 +7,16 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
+from gatepost.flow.skills.skill_files import SkillFile
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.visible_text import LONGEST_SHOWN, MOST_COMPARED, MOST_SHOWN, render_changes
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import audit
+from gatepost.store.sessions import skills
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.skills import write_skill
+from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
@@ -23,7 +26,7 @@ async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, st
     agent = await GateAgent.create(tmp_path, store, "acme")
     answer = await agent.call("write_skill", name="greet", content="Say hello.")
     assert answer.failed and "it needs a person's approval" in answer.text
-    assert not (agent.deps.home.group("acme") / "skills").exists()
+    assert await store.read(skills.list_all) == []
     await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("write_skill", "refused")
 
@@ -40,8 +43,10 @@ async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path
         record=lambda: audit.AuditRecord(1, "agent:acme", "write_skill", "allowed", {}),
         progress=lambda done, total, text: None,
     )
-    assert (await write_skill(call, "greet", "Say hello.")).path == "skills/greet/SKILL.md"
-    assert (agent.deps.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
+    assert (await write_skill(call, "greet", "Say hello.")).path == "/workspace/skills/greet/SKILL.md"
+    (row,) = await store.read(skills.list_all)
+    assert (row.folder, row.name, row.source, row.below) == ("acme", "greet", "agent", False)
+    assert not (agent.deps.home.group("acme") / "skills/greet").exists()
     for name in ("../x", "Greet", "", "-x"):
         with pytest.raises(Invalid):
             await write_skill(call, name, "Say hello.")
@@ -66,19 +71,14 @@ async def test_the_card_shows_what_would_change(tmp_path: Path, store: SqliteSto
     agent, asked = await GateAgent.create(tmp_path, store, "acme"), Asked()
     deps = replace(agent.deps, holder=asked)
     agent.dispatch = Dispatch(TOOLS, deps)
-    place = agent.deps.home.group("acme") / "skills" / "greet"
     assert "waits for a person" in (await agent.call("write_skill", name="greet", content="Say hello.\n")).text
-    place.mkdir(parents=True)
-    (place / "SKILL.md").write_text("Say hello.\n```\nAlways.\n")
+    script = SkillFile("greet.sh", True, b"#!/bin/sh")
+    await agree_to_skill(store, "acme", "greet", "Say hello.\n```\nAlways.\n", script)
     await agent.call("write_skill", name="greet", content="Say goodbye.\n```\nAlways.\n")
-    (place / "SKILL.md").unlink()
-    (place / "SKILL.md").symlink_to("/etc/passwd")
-    await agent.call("write_skill", name="greet", content="Say hello.\n")
 
-    added, changed, linked = [each.preview for each in asked.held]
-    assert added == "Adds skills/greet/SKILL.md of acme:\n\n```\n+ Say hello.\n```"
+    added, changed = [each.preview for each in asked.held]
+    assert added == "Adds the skill greet of acme:\n\n```\n+ Say hello.\n```"
     assert changed.splitlines()[3:-1] == ["- Say hello.", "+ Say goodbye.", "· ```", "· Always."]
-    assert "root" not in linked
 
 
 async def test_a_bad_name_is_refused_before_anybody_is_asked(tmp_path: Path, store: SqliteStore) -> None:

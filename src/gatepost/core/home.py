@@ -60,6 +60,11 @@ class Home(Struct, frozen=True):
         return self.path / "worktrees"
 
     @property
+    def skills(self) -> Path:
+        """Agreed skills, on this machine: `content/<digest>` and `sets/<digest>`, made from the store."""
+        return self.path / "skills"
+
+    @property
     def plugins(self) -> Path:
         return self.path / "plugins"
 
@@ -117,6 +122,7 @@ class Home(Struct, frozen=True):
             (self.sessions, passable),
             (self.mailboxes, passable),
             (self.worktrees, passable),
+            (self.skills, passable),
             (self.plugins, passable),
             (self.media, 0o700),
             (self.logs, 0o700),

@@ -20,7 +20,7 @@ MOST_FILES, DEEPEST = 500, 8  # below skills/
 MOST_ENTRIES = 2000  # files and folders that one look sees
 _writing = threading.Lock()  # between a look at the version and the write nobody else of us writes
 LARGEST_SKILL = 100_000
-_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
+NAME_OF_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 
 def check_path(path: str) -> str:
@@ -135,7 +135,7 @@ def _check_count(root: UntrustedFolder, folder: str) -> None:
 
 def check_skill(name: str, content: str) -> str:
     """Its text, if it can be one."""
-    if not _SKILL.match(name):
+    if not NAME_OF_SKILL.match(name):
         raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
     text = clean(content)
     if not text.strip() or len(text) > LARGEST_SKILL:

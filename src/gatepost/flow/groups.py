@@ -65,7 +65,8 @@ what you write here is here the next time you wake.
 ## What lies here
 
 - `work.md`: what you are doing and what comes next. Read it when you start; keep it current and short.
-- `skills/`: one folder for each thing that you learnt to do, with a `SKILL.md` that says when to use it.
+- `skills/`: drafts of what you learnt to do, one folder each, with a `SKILL.md` that says when to use it. A person must
+  agree before you have it as a skill: ask for it with write_skill.
 - This file says who you are. Improve it when you are told to.
 
 Everything outside this folder is reached through your tools alone.

@@ -20,20 +20,21 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.record_fields import ShownAs, shown
+from gatepost.flow.skills.skill_folders import list_shown
 from gatepost.gate.policies import starts_small
 from gatepost.gate.tool_list import render_listed_tool, render_short_tool
 from gatepost.inside.local_tools import describe_tools, list_local_tools
 from gatepost.inside.prompts import system_prompt
 from gatepost.inside.providers.contract import ProviderContext
+from gatepost.mailbox.runner_frames import SkillLine
 from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.skills import EffectiveSkill
 from gatepost.tools.contract import Tool
 
 API_PROVIDERS = frozenset({"anthropic", "openai"})  # which ask a model themselves; the others drive a program that does
 BYTES_PER_TOKEN = {"anthropic": 3.6, "claude": 3.6}  # an estimate, as is the usual one
 USUAL_BYTES = 4.0
-LONG_FILE, LONG_SKILLS, MANY_TOOLS = 6_000, 8_000, 20_000  # bytes, above which a hint is given
-FRONT = 8 * 1024  # bytes of a skill that its line is made from
-MOST_SKILLS = 200
+LONG_FILE, LONG_SKILLS, MANY_TOOLS = 6_000, 4_000, 20_000  # bytes, above which a hint is given
 SERVER = "mcp__gatepost__"  # how Claude Code begins the names of our tools
 
 
@@ -65,14 +66,21 @@ class PromptCost(Struct, frozen=True, kw_only=True):
     hints: Annotated[list[str], shown("Hints")]
 
 
-def measure_prompt(home: Home, group: Group, rules: str, tools: Iterable[Tool], policy: GroupPolicy) -> PromptCost:
-    """Blocks: call it in a thread. `group`: with everything that it goes by. `rules`: as they are pinned. `tools`: all
-    that the group may call."""
+def measure_prompt(
+    home: Home,
+    group: Group,
+    rules: str,
+    skills: Sequence[EffectiveSkill],
+    tools: Iterable[Tool],
+    policy: GroupPolicy,
+) -> PromptCost:
+    """Blocks: call it in a thread. `group`: with everything that it goes by. `rules`: as they are pinned. `skills` and
+    `tools`: all that the group has and may call."""
     folder, provider = group.folder, group.provider
     shell = group.options.get("shell") != "off"
     described = describe_tools(shell=shell) if provider in API_PROVIDERS else ""
     sizes = [
-        *_measure_system_prompt(home, folder, group.name, rules, described),
+        *_measure_system_prompt(home, folder, group.name, rules, skills, described),
         *_measure_tools(provider, tools, policy, shell=shell),
     ]
     per_token = BYTES_PER_TOKEN.get(provider, USUAL_BYTES)
@@ -90,7 +98,7 @@ def measure_prompt(home: Home, group: Group, rules: str, tools: Iterable[Tool], 
 
 
 def _measure_system_prompt(
-    home: Home, folder: str, name: str, rules: str, tools: str
+    home: Home, folder: str, name: str, rules: str, skills: Sequence[EffectiveSkill], tools: str
 ) -> list[tuple[PromptSection, str, int]]:
     render = partial(system_prompt.system_prompt, tools=tools)
     with tempfile.TemporaryDirectory() as copy:
@@ -101,11 +109,11 @@ def _measure_system_prompt(
             (place.agent / file).write_bytes(data)
             found.append((PromptSection.FILE, file, len(data.decode(errors="replace").strip().encode())))
         alone = len(render(place).encode())
-        for skill, data in _read_skills(home, folder):
-            (place.agent / "skills" / skill).mkdir(parents=True)
-            (place.agent / "skills" / skill / "SKILL.md").write_bytes(data)
-        skilled = len(render(place).encode())
-        pinned = msgspec.structs.replace(place, rules=rules)
+        listed = list_shown(skills)
+        lines = tuple(SkillLine(each.name, each.description) for each in listed)
+        skilled_place = msgspec.structs.replace(place, skill_lines=lines, more_skills=len(skills) - len(listed))
+        skilled = len(render(skilled_place).encode())
+        pinned = msgspec.structs.replace(skilled_place, rules=rules)
         whole = len(render(pinned).encode())
     files = sum(size for _, _, size in found)
     return [
@@ -139,16 +147,6 @@ def _read_files(home: Home, folder: str) -> list[tuple[str, bytes]]:
             for file in system_prompt.FILES
             if (data := _read(partial(root.read_bytes, f"{folder}/{file}", system_prompt.LARGEST)))
         ]
-
-
-def _read_skills(home: Home, folder: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    with open_untrusted(home.groups) as root, suppress(Invalid, NotFound):
-        for skill in root.list(f"{folder}/skills", most=MOST_SKILLS):
-            path = f"{folder}/skills/{skill}/SKILL.md"
-            if data := _read(partial(root.read_bytes, path, system_prompt.LARGEST)):
-                found.append((skill, data[:FRONT]))
-    return found
 
 
 def _read(read: Callable[[], bytes]) -> bytes:
@@ -189,7 +187,7 @@ def _list_hints(folder: str, parts: Sequence[PromptCostPart], policy: GroupPolic
         if each.section is PromptSection.FILE and each.size > LONG_FILE
     ]
     if sum(each.size for each in parts if each.section is PromptSection.SKILLS) > LONG_SKILLS:
-        hints.append("the lines of its skills are long: shorten their descriptions, or remove some")
+        hints.append(f"the lines of its skills are long; `gatepost skill list {folder}` shows which can go")
     tools = [each for each in parts if each.section is PromptSection.TOOL]
     if sum(each.size for each in tools) > MANY_TOOLS:
         unset = f"unset the option tool_groups of {folder}, or the setting tools.groups, to start with the core"

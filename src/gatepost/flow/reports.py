@@ -94,7 +94,10 @@ class GroupFileText(Struct, frozen=True):
 
 
 class WrittenGroupFile(Struct, frozen=True):
+    """`skill`: the skill that it is a part of, which the agent has with it from now on; '' for a draft."""
+
     folder: str
     path: str
     version: str
     size: int
+    skill: str = ""

@@ -27,6 +27,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.rooms import engagements
 from gatepost.store.schedule import retention
 from gatepost.store.schedule.retention import DormantSession, RemovalBatch, RetentionCounts
+from gatepost.store.sessions import skills
 
 C = TypeVar("C", int, str)
 
@@ -162,6 +163,8 @@ class Retention:
             await self._rows(TURNS, retention.remove_firings, 0)
             await self._rows(TURNS, retention.remove_tasks, "")
             await self._engagements()
+            kept_since = self._clock.now() - skills.KEPT
+            await self._store.write(skills.sweep_contents, kept_since, durable=False, lane=LANE)
             await self._shrink(searched=bool(done.messages or done.refused))
         return _log_counts(done)
 

@@ -95,10 +95,15 @@ def _get_number(arguments: JsonObject, name: str, default: int, least: int, most
     return min(given, most)
 
 
+def list_roots(context: ProviderContext) -> tuple[Path, ...]:
+    """Return the folders that it reads. Without walls, the skills are outside the workspace."""
+    return (context.agent, context.start, context.workspace, context.skills)
+
+
 def _find_path(context: ProviderContext, given: str) -> Path:
     """Return the place of a file or folder, which lies in the workspace whatever links there are."""
     path = (context.start / given).resolve()
-    if not any(path.is_relative_to(root.resolve()) for root in (context.agent, context.start, context.workspace)):
+    if not any(path.is_relative_to(root.resolve()) for root in list_roots(context)):
         raise BadArguments(OUTSIDE.format(given))
     return path
 
@@ -266,9 +271,8 @@ LOCAL_TOOLS = {
         LocalTool(
             McpTool(
                 name="read_file",
-                description="Read a text file of your workspace, or look at a picture: your own, such as"
-                " skills/NAME/SKILL.md, or one that came with a message, by the path that the message names. Long files"
-                " come in parts.",
+                description="Read a text file of your workspace, or look at a picture: your own, that of a skill, or one"
+                " that came with a message, by the path that the message names. Long files come in parts.",
                 input_schema=_make_schema(
                     ("path",), path=PATH, offset={"type": "integer", "description": "first character; 0 if left out"}
                 ),

@@ -2,7 +2,8 @@
 
 It opens `runner.sock` once, before the provider starts; when that ends, so does the runner. Authority is the host's:
 which rows, which turn, whether a result counts. Everything it needs to know is in the environment (GATEPOST_RUN,
-GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_START, GATEPOST_PROVIDER, GATEPOST_PLUGINS) and in the host's Welcome.
+GATEPOST_WORKSPACE, GATEPOST_AGENT, GATEPOST_START, GATEPOST_SKILLS, GATEPOST_PROVIDER, GATEPOST_PLUGINS) and in the
+host's Welcome.
 """
 
 import asyncio
@@ -39,6 +40,7 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Path
     agent: Path
     start: Path
+    skills: Path
     plugins: Path | None
     provider: str
 
@@ -51,6 +53,7 @@ def read_setup(env: dict[str, str]) -> RunnerSetup:
         workspace=workspace,
         agent=Path(agent),
         start=Path(env.get("GATEPOST_START", agent)),
+        skills=Path(env.get("GATEPOST_SKILLS", str(workspace / "skills"))),
         plugins=Path(env["GATEPOST_PLUGINS"]) if env.get("GATEPOST_PLUGINS") else None,
         provider=env.get("GATEPOST_PROVIDER", ""),
     )
@@ -289,6 +292,9 @@ class Runner:
             options=self._welcome.options,
             managed=self._welcome.managed,
             rules=self._welcome.rules,
+            skills=self._setup.skills,
+            skill_lines=tuple(self._welcome.skills),
+            more_skills=self._welcome.more_skills,
             is_watched=lambda: self._drafts.is_watched,
         )
 

@@ -89,7 +89,7 @@ def _opened(place: ProviderContext, path: str, flags: int) -> Iterator[int]:
 def _inside(place: ProviderContext, path: str) -> tuple[Path, tuple[str, ...]]:
     """The root that it is under, and the way from there."""
     wanted = Path(path)
-    for root in (place.agent, place.start, place.workspace):
+    for root in (place.agent, place.start, place.workspace, place.skills):
         if "\0" not in path and ".." not in wanted.parts and wanted.is_relative_to(root) and wanted != root:
             return root, wanted.relative_to(root).parts
     raise JsonRpcFailure(INVALID, f"{path[:300]} is not a file of the workspace ({place.workspace}), by its whole path")

@@ -231,6 +231,13 @@ class ErrorFrame(Frame, tag="trouble"):
 # From the host.
 
 
+class SkillLine(msgspec.Struct, frozen=True, array_like=True):
+    """A skill that a person agreed to, by its folder and what it is for."""
+
+    name: Name
+    about: ShortText = ""
+
+
 class WelcomeFrame(Frame, tag="welcome"):
     """The identity of the runner that connected. Nothing here is secret."""
 
@@ -249,6 +256,8 @@ class WelcomeFrame(Frame, tag="welcome"):
     summary: LongText = ""  # of what was said before; for a conversation that begins
     managed: bool = False  # somebody made it to work for them, and sees it in a list
     transcript: Transcript = []  # of the session that this one was forked from; the same
+    skills: list[SkillLine] = []  # as many as a prompt lists
+    more_skills: Number = 0
 
 
 class BellFrame(Frame, tag="bell"):

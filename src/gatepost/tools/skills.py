@@ -2,22 +2,24 @@
 sees what it changes."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
-from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.files.untrusted_files import open_untrusted
-from gatepost.core.home import Home
-from gatepost.flow.gateways.folder_check import check_here, claim_here
-from gatepost.flow.group_files import LARGEST_SKILL, check_skill
-from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.core.errors import NotFound
+from gatepost.flow.group_files import check_skill
+from gatepost.flow.sessions.sandbox.sandbox_plan import SKILLS
+from gatepost.flow.skills.agreements import agree_to_read, change_file
+from gatepost.flow.skills.skill_card import ReadSkill
+from gatepost.flow.skills.skill_files import MAIN, SkillTree, pack_tree, unpack_tree
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import render_changes
-from gatepost.store.sessions import groups
+from gatepost.store.port import Db
+from gatepost.store.rights.requests import Request
+from gatepost.store.sessions import groups, skills
+from gatepost.store.sessions.skills import SkillSource
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 
@@ -33,10 +35,10 @@ async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     """Return what the call would change, as a block of markdown."""
     name, folder = str(arguments["name"]), arguments.get("folder") or call.caller.folder
     text = check_skill(name, str(arguments["content"]))
-    await check_here(call.deps.store, call.deps.home, folder)
-    before = await call.in_thread(_read_skill, call.deps.home, folder, name)
+    agreed = await _load_agreed(call, folder, name)
+    before = agreed.main_text if agreed is not None else ""
     lines = await call.in_thread(render_changes, before, text)
-    head = f"{'Changes' if before else 'Adds'} skills/{name}/SKILL.md of {escape_markdown(folder)}:"
+    head = f"{'Changes' if before else 'Adds'} the skill {name} of {escape_markdown(folder)}:"
     return "\n".join([head, "", "```", *(lines or ["(nothing changes)"]), "```"])
 
 
@@ -49,32 +51,37 @@ async def write_skill(
     content: Annotated[Body, Meta(description="The whole SKILL.md, with its name and description on top.")],
     folder: Folder = None,
 ) -> WrittenSkill:
-    """Teach a group something: a skill that its agent finds under skills/ from its next turn on. A person must agree.
+    """Teach a group something: a skill that its agent has from its next turn on. A person must agree.
 
     For notes about work in hand use set_work; your own files you can write without this.
     """
     text, target = check_skill(name, content), folder or call.caller.folder
     if await call.read(groups.get, target) is None:
         raise NotFound("group", target, "use refresh_groups to see which there are")
-    deps = call.deps
-    await claim_here(deps.store, deps.home, target, call.now)
-    uid = await group_uid(deps.store, deps.config, deps.clock, target)
-    await call.run_audited(partial(_write_skill, call, target, name, text, uid))
-    return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
+    agreed = await _load_agreed(call, target, name)
+
+    def make() -> tuple[ReadSkill, bytes]:
+        skill = change_file(agreed, name, MAIN, text.encode(), SkillSource.AGENT, call.now, call.caller.folder)
+        return skill, pack_tree(skill.tree)
+
+    skill, pack = await call.in_thread(make)
+    by = _name_approver(call.approved)
+    await call.write(lambda db: agree_to_read(db, target, skill, pack, by, call.now))
+    call.deps.events.group(target)
+    return WrittenSkill(ok=True, path=f"{SKILLS}/{name}/{MAIN}")
 
 
-def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:
-    with open_untrusted(call.deps.home.groups) as root:
-        for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
-            if not root.exists(place):
-                root.make_dir(place, 0o700, uid=uid)
-        root.write_bytes(f"{folder}/skills/{name}/SKILL.md", text.encode(), mode=0o600, uid=uid)
+async def _load_agreed(call: ToolCall, folder: str, name: str) -> SkillTree | None:
+    """Return what is agreed for the group itself: of its other files nothing changes."""
+
+    def read(db: Db) -> bytes | None:
+        row = skills.get(db, folder, name)
+        return skills.get_pack(db, row.digest) if row is not None else None
+
+    pack = await call.read(read)
+    return await call.in_thread(unpack_tree, pack) if pack is not None else None
 
 
-def _read_skill(home: Home, folder: str, name: str) -> str:
-    """As it stands; '' if there is none, or what is there is no plain file."""
-    try:
-        with open_untrusted(home.groups) as root:
-            return root.read_bytes(f"{folder}/skills/{name}/SKILL.md", 4 * LARGEST_SKILL).decode("utf-8", "replace")
-    except (NotFound, Invalid):
-        return ""
+def _name_approver(request: Request | None) -> str:
+    """Return who let the call through: a person, or a rule that holds nothing."""
+    return request.answered_by if request is not None and request.answered_by else "a rule"

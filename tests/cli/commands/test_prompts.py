@@ -58,13 +58,15 @@ def test_skills_rules_and_files_are_parts_of_their_own(tmp_path: Path, capsys: p
     before = measure(tmp_path, capsys)
     place = tmp_path / "groups" / "acme"
     (place / "PERSONA.md").write_text("You like plums.\n")
-    (place / "skills" / "release").mkdir()
-    (place / "skills" / "release" / "SKILL.md").write_text("---\ndescription: To release.\n---\nlong text" * 100)
+    skill = tmp_path.parent / f"{tmp_path.name}-skills" / "release"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\ndescription: To release.\n---\nlong text" * 100)
+    run(tmp_path, "skill", "add", str(skill), "--group", "acme", "--yes")
     run(tmp_path, "rule", "add", "acme", "Be kind.")
     capsys.readouterr()
     cost = measure(tmp_path, capsys)
     assert sizes(cost, "file")["PERSONA.md"] == len("You like plums.")
-    assert 0 < sizes(cost, "skills")["skills/"] < 200
+    assert 0 < sizes(cost, "skills")["skills/"] < 300
     assert sizes(cost, "rules")["pinned rules"] > len("Be kind.")
     assert sizes(cost, "tool") == sizes(before, "tool")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from gatepost.core.records import replace
 from gatepost.inside.prompts.system_prompt import LARGEST, system_prompt
 from gatepost.inside.providers.contract import ProviderContext
+from gatepost.mailbox.runner_frames import SkillLine
 from gatepost_testing.provider_context import make_context
 
 
@@ -40,19 +41,18 @@ def test_what_is_no_plain_file_or_too_long_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_skills_are_named_with_what_they_are_for(tmp_path: Path) -> None:
-    for name, text in {
-        "bake": "---\nname: bake\ndescription: >-\n  Use it for\n  bread.\nlicense: x\n---\n# Bake\nSecrets of dough.",
-        "plain": "Just words.",
-        "quoted": '---\ndescription: "When it rains"\n---\n',
-    }.items():
-        (tmp_path / "skills" / name).mkdir(parents=True)
-        (tmp_path / "skills" / name / "SKILL.md").write_text(text)
-    (tmp_path / "skills" / "empty").mkdir()
-    text = system_prompt(place(tmp_path))
+    lines = (SkillLine("bake", "Use it for bread."), SkillLine("plain"))
+    text = system_prompt(replace(place(tmp_path), skill_lines=lines))
 
-    assert "- skills/bake/SKILL.md: Use it for bread.\n- skills/plain/SKILL.md\n" in text
-    assert "- skills/quoted/SKILL.md: When it rains\n" in text
-    assert "dough" not in text and "skills/empty" not in text
+    assert "- /workspace/skills/bake/SKILL.md: Use it for bread.\n- /workspace/skills/plain/SKILL.md\n\n# How" in text
+    assert "2 more are in" in system_prompt(replace(place(tmp_path), skill_lines=lines, more_skills=2))
+
+
+def test_what_an_agent_wrote_into_its_own_folder_is_no_skill(tmp_path: Path) -> None:
+    (tmp_path / "skills" / "bake").mkdir(parents=True)
+    (tmp_path / "skills" / "bake" / "SKILL.md").write_text("---\ndescription: Use it for bread.\n---\n")
+
+    assert "bake" not in system_prompt(place(tmp_path)) and "bread" not in system_prompt(place(tmp_path))
 
 
 def test_who_starts_in_a_project_is_told_so_with_what_is_written_there(tmp_path: Path) -> None:
@@ -60,13 +60,10 @@ def test_who_starts_in_a_project_is_told_so_with_what_is_written_there(tmp_path:
     for folder, text in ((own, "be brief"), (project, "use tabs")):
         folder.mkdir()
         (folder / "AGENTS.md").write_text(text)
-    (own / "skills" / "bake").mkdir(parents=True)
-    (own / "skills" / "bake" / "SKILL.md").write_text("Bread.")
     text = system_prompt(place(own, project))
 
     assert text.startswith(f"be brief\n\n# Where you work\n\nYou start in {project}:")
     assert "\n\nuse tabs\n\n" in text
-    assert f"- {own}/skills/bake/SKILL.md" in text
     assert "use tabs" not in system_prompt(place(own, project), without=("AGENTS.md",)), "it reads that itself"
     assert "be brief" in system_prompt(place(own, project), without=("AGENTS.md",)), "but not its group's"
 

@@ -31,6 +31,7 @@ FILES = {
     "0059_memories": "c7f336609e9cef38",
     "0060_unlocked_tools": "19abaa4ef04792ba",
     "0061_direct_room_readers": "3cf84d4258834db6",
+    "0062_skills": "4030b5fde763ef9b",
     "0063_memory_shares": "68987be27c8b946a",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.

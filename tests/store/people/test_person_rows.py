@@ -45,7 +45,8 @@ NOT_PERSONAL = {
     "duties", "egress_log", "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves",
     "group_places", "groups", "incarnations", "link_signatures", "prompt_sizes", "restored_rows", "routes",
     "rule_state", "shared_folders",
-    "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
+    "schema_version", "secret_bindings", "skill_adoptions", "skill_contents", "skills",
+    "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip
 

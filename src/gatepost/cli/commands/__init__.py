@@ -61,6 +61,7 @@ COMMANDS = {
     "session": CommandEntry("sessions", "The conversations of agents."),
     "settings": CommandEntry("settings", "Every setting, its value and where that came from."),
     "site": CommandEntry("sites", "Pages of groups."),
+    "skill": CommandEntry("skills", "What agents are taught, and who agreed to it."),
     "status": CommandEntry("status", "Show if the gateway runs, and what it does."),
     "stop": CommandEntry("stop", "End what an agent does, now. The session goes on with its next message."),
     "store": CommandEntry("store", "The store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."),

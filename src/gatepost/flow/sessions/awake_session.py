@@ -32,6 +32,8 @@ from gatepost.flow.sessions.sandbox.group_limits import limits_of
 from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_folder
 from gatepost.flow.sessions.session_deps import BATCH, WINDOW, WINDOW_CHARS, SessionDeps
 from gatepost.flow.sessions.session_ending import Ending, Retry, SessionTimeouts, SessionTiming
+from gatepost.flow.skills.adoption import adopt_group
+from gatepost.flow.skills.skill_folders import PreparedSkills, prepare_skills
 from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.gate.unlocked_tools import UnlockedTools
 from gatepost.mailbox import runner_frames
@@ -45,9 +47,11 @@ from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.messages.inbox import InboxEntry, InboxMode
 from gatepost.store.messages.mailbox_rows import ProjectionLimits
 from gatepost.store.messages.messages import Message
-from gatepost.store.sessions import groups, replays, session_files
+from gatepost.store.port import Db
+from gatepost.store.sessions import groups, replays, session_files, skills
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.skills import EffectiveSkill
 from gatepost.store.sessions.turn_failures import FailureCause
 from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost.tools.call import Caller
@@ -92,6 +96,7 @@ class AwakeSession:
         self._projecting = asyncio.Lock()
         self.baseline = DiskBaseline()
         self.writes_elsewhere = False  # to a host folder that is not counted
+        self.skills = PreparedSkills()  # as its sandbox sees them
         self._start: StartFolder | None = None  # where it works, if that is not its group's folder
         self._destinations: list[Destination] = []  # as they were …
         self._rule_state = ""  # … when rules were in this state
@@ -255,6 +260,7 @@ class AwakeSession:
         self._start = await self._off_loop(find_start_folder, deps.home, deps.config, session.cwd)
         if self._start is not None and self._start.managed:
             await self._off_loop(sandbox_plan.give_worktree, deps.home, self._start.granted.mount.source, uid)
+        self.skills = await self._prepare_skills()
         plan = sandbox_plan.make_sandbox_plan(
             deps.home,
             deps.config,
@@ -265,11 +271,22 @@ class AwakeSession:
             start=self._start,
             copy=deps.home.replay_copy(session.id) if self._replays else None,
             uid=uid,
+            skills=self.skills.folder,
         )
         self.writes_elsewhere = any(
             each.writable and not each.source.is_relative_to(deps.home.path) for each in plan.mounts
         )
         return plan
+
+    async def _prepare_skills(self) -> PreparedSkills:
+        """What is agreed for its group, and in a replay what is another there. A group that comes from a version
+        without the lock has its own adopted first."""
+        deps, session = self.deps, self.session
+        unadopted, found = await deps.store.read(_read_skills, session)
+        if unadopted:
+            await adopt_group(deps.store, deps.home, deps.clock, session.folder)
+            found = await deps.store.read(skills.list_effective, session.folder, session.id)
+        return await prepare_skills(deps.store, deps.home, self._off_loop, found)
 
     def _make_sockets(self, parents: list[Group]) -> tuple[ToolSocket, EgressSocket]:
         """Make the ways to tools and out. Both know who calls by the sandbox that a process lives in."""
@@ -502,6 +519,10 @@ async def _fetch_files(passing: FilePassing, pairs: list[tuple[InboxEntry, Messa
     """Have the files here that another gateway has received."""
     for _, message in pairs:
         await passing.fetch([each["path"] for each in message.content.get("attachments", ())])
+
+
+def _read_skills(db: Db, session: Session) -> tuple[bool, list[EffectiveSkill]]:
+    return skills.is_unadopted(db, session.folder), skills.list_effective(db, session.folder, session.id)
 
 
 def _render_trouble(words: runner_frames.ErrorFrame) -> str:

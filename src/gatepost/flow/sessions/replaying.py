@@ -27,6 +27,9 @@ from gatepost.flow.group_files import check_skill
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
+from gatepost.flow.skills.agreements import agree_to_read, change_file
+from gatepost.flow.skills.skill_card import ReadSkill
+from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store.messages import inbox, messages
@@ -35,10 +38,11 @@ from gatepost.store.messages.messages import Message, NewMessage
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
-from gatepost.store.sessions import replays, session_files, sessions, turns
+from gatepost.store.sessions import replays, session_files, sessions, skills, turns
 from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay, StartedReplay
 from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
+from gatepost.store.sessions.skills import SkillSource
 from gatepost.tools.call import ReplayWish, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
@@ -99,9 +103,10 @@ class SessionReplayer:
         replay_id, done = ids.new("s"), False
         folder = source.session.folder
         await check_here(self._store, self._home, folder)
+        changed = [await self._change_skill(folder, name, text, by) for name, text in wish.skills.items()]
         try:
             there = await self._prepare(source, wish, replay_id)
-            made = await write(lambda db: self._record(db, source, wish, by, replay_id, there, chain))
+            made = await write(lambda db: self._record(db, source, wish, by, replay_id, there, chain, changed))
             done = True
         finally:
             if not done:
@@ -164,6 +169,18 @@ class SessionReplayer:
         except OSError as error:
             raise Unavailable("a replay", error.strerror or str(error)) from None
 
+    async def _change_skill(self, folder: str, name: str, text: str, by: str) -> tuple[ReadSkill, bytes]:
+        """Return a skill of the group with another SKILL.md, or a new one."""
+
+        def make() -> tuple[ReadSkill, bytes]:
+            agreed = unpack_tree(pack) if pack is not None else None
+            now = self._clock.now()
+            changed = change_file(agreed, name, MAIN, text.encode(), SkillSource.REPLAY, now, by)
+            return changed, pack_tree(changed.tree)
+
+        pack = await self._store.read(_find_pack, folder, name)
+        return await self._threads.run(f"replay {folder}", make)
+
     def _record(
         self,
         db: Db,
@@ -173,6 +190,7 @@ class SessionReplayer:
         replay_id: str,
         there: set[str],
         chain: OriginChain,
+        changed: Sequence[tuple[ReadSkill, bytes]],
     ) -> StartedReplay:
         now, session = self._clock.now(), source.session
         self._check_quota(db, session.folder, by)
@@ -181,6 +199,8 @@ class SessionReplayer:
         new = Replay(replay_id, session.id, session.folder, changes, by, now)
         replays.add(db, new, [each.turn_id for each in source.turns], msgspec.json.encode(changes).decode())
         session_files.inherit(db, session.id, replay_id)
+        for skill, pack in changed:
+            agree_to_read(db, session.folder, skill, pack, by, now, session_id=replay_id)
         for number, turn in enumerate(source.turns, start=1):
             for place, (entry, message) in enumerate(turn.pairs):
                 seen = turn.context if place == 0 else []
@@ -218,16 +238,15 @@ def prepare_copy(
     if copy_settled_tree(home.group(folder), place, limits) is None:
         raise Unavailable("a replay", "the group's folder is being written to; try again when its agents rest")
     with open_untrusted(place) as copy:
-        changed = {f"skills/{name}/SKILL.md": text for name, text in wish.skills.items()}
         if wish.agents_md:
-            changed["AGENTS.md"] = wish.agents_md
-        for relative, text in changed.items():
-            parent = relative.rpartition("/")[0]
-            if parent:
-                copy.make_dir(parent, 0o700)
-            copy.write_bytes(relative, text.encode())
+            copy.write_bytes("AGENTS.md", wish.agents_md.encode())
     with open_untrusted(home.media) as media:
         return {name for name in names if media.exists(name)}
+
+
+def _find_pack(db: Db, folder: str, name: str) -> bytes | None:
+    rows = [each for each in skills.list_for_agent(db, folder) if each.name == name]
+    return skills.get_pack(db, rows[0].digest) if rows else None
 
 
 def _add_session(db: Db, source: Session, wish: ReplayWish, provider: str, replay_id: str, now: int) -> Session:

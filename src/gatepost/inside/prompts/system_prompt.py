@@ -1,16 +1,13 @@
-"""The system prompt: who an agent is and what it learnt, from the files in the group's folder, and how words travel
-here. Anybody inside the sandbox may have put something into that folder, so only plain files are read.
+"""The system prompt: who an agent is, from the files in the group's folder; which skills people agreed to; how words
+travel here. Anybody inside the sandbox may have put something into that folder, so only plain files are read.
 """
 
-import re
 from collections.abc import Collection
 from pathlib import Path
 
 from gatepost.inside.providers.contract import ProviderContext
 
 LARGEST = 100_000  # characters of one file
-MOST_SKILLS = 100
-LONGEST_SKILL = 1024  # characters of what is said about one
 FILES = ("PERSONA.md", "AGENTS.md")  # in this order
 PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")  # the first that is there
 MANNERS = """\
@@ -23,6 +20,11 @@ element is shown to nobody. To say nothing, answer <silent/> and no other word. 
 agent's: your answer returns to that agent as its result, and no person sees it. To do anything else than answer, use \
 your tools. The network is closed but for hosts that the operator allows: after a 403 of the proxy, \
 `curl -s $GATEPOST_REFUSED` says why, and what the operator can type."""
+
+SKILLS = """\
+# Your skills
+
+People have agreed to these. What you write into `skills/` of your own folder is a draft, and not one of them."""
 
 RULES = """\
 # Pinned rules
@@ -51,7 +53,7 @@ def system_prompt(
         parts = [f"You are {place.name or place.folder}, an agent. Your group is `{place.folder}`."]
     if not at_home:
         parts += _project(place, without)
-    skills = _skills(place.agent / "skills", "" if at_home else f"{place.agent}/", reader)
+    skills = _skills(place, reader)
     names = [] if not place.managed else [NAMES] if at_home else [f"{NAMES} {BRANCHES}"]
     said = [tools] if tools else []
     return "\n\n".join([*parts, *skills, *said, MANNERS, *names, *render_rules(place)])
@@ -67,30 +69,24 @@ def _project(place: ProviderContext, without: Collection[str]) -> list[str]:
     """Return what it was given to work in, and what is written down there for whoever does."""
     about = (
         f"# Where you work\n\nYou start in {place.start}: that is what you were given to work on. Your own folder, with"
-        f" your memory and skills, is {place.agent}."
+        f" your memory, is {place.agent}."
     )
     said = next((text for name in PROJECT_FILES if (text := _read(place.start / name))), "")
     return [about, said] if said and not set(without) & set(PROJECT_FILES) else [about]
 
 
-def _skills(folder: Path, shown: str, reader: str) -> list[str]:
-    """Return what the agent learnt, by name and when to use it; it reads the rest when it needs it."""
-    try:
-        found = sorted(path for path in folder.iterdir() if path.is_dir())[:MOST_SKILLS]
-    except OSError:
+def _skills(place: ProviderContext, reader: str) -> list[str]:
+    """Return the skills that a person agreed to, by name and when to use them; the agent reads the rest when it needs
+    it. They come from the gateway: what lies in the agent's own `skills/` is not looked at."""
+    if not place.skill_lines:
         return []
-    lines = [_skill(f"{shown}skills/{path.name}", text) for path in found if (text := _read(path / "SKILL.md"))]
-    head = f"# Your skills\n\nBefore you use one, read its file with {reader}."
-    return ["\n".join([head, "", *lines])] if lines else []
-
-
-def _skill(folder: str, text: str) -> str:
-    front = re.match(r"---\s*\n(.*?)\n---\s*(\n|\Z)", text, re.DOTALL)
-    said = re.search(
-        r"^description:[ \t]*[>|]?-?(.*?)(?=^\S|\Z)", front.group(1) if front else "", re.DOTALL | re.MULTILINE
-    )
-    about = " ".join((said.group(1) if said else "").split()).strip("\"'")[:LONGEST_SKILL]
-    return f"- {folder}/SKILL.md" + (f": {about}" if about else "")
+    lines = [
+        f"- {place.skills}/{each.name}/SKILL.md" + (f": {each.about}" if each.about else "")
+        for each in place.skill_lines
+    ]
+    if place.more_skills:
+        lines.append(f"{place.more_skills} more are in {place.skills}; find_tools finds them by words.")
+    return ["\n".join([f"{SKILLS} Before you use one, read its file with {reader}.", "", *lines])]
 
 
 def _read(path: Path) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from gatepost.inside.provider_spec import Mode as Mode
 from gatepost.inside.provider_spec import ProviderSpec, make_spec
 from gatepost.inside.sandbox_needs import Need as Need
-from gatepost.mailbox.runner_frames import TurnErrorClass
+from gatepost.mailbox.runner_frames import SkillLine, TurnErrorClass
 
 
 class ItemKind(StrEnum):
@@ -166,7 +166,7 @@ class ProviderContext(Struct, frozen=True, kw_only=True):
     """The surroundings of a provider."""
 
     workspace: Path  # /workspace
-    agent: Path  # /workspace/agent: the group's folder, with its instructions, skills and memory
+    agent: Path  # /workspace/agent: the group's folder, with its instructions and memory
     start: Path  # where the agent starts: there, or in what it was given to work in (/workspace/project/…)
     state: Path  # /workspace/state/<provider>: its own files, kept between sandboxes
     router: Path  # router.sock
@@ -177,6 +177,9 @@ class ProviderContext(Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = field(default_factory=dict)
     rules: str = ""  # pinned: the agent must have them whatever its conversation forgets; in the system prompt
     managed: bool = False  # somebody made this agent to work for them, and sees it in a list
+    skills: Path = Path("/workspace/skills")  # those that a person agreed to, one folder each; read-only
+    skill_lines: tuple[SkillLine, ...] = ()  # what a prompt says of them
+    more_skills: int = 0  # that it does not list
     is_watched: Callable[[], bool] = lambda: False  # whether somebody sees drafts of this turn
 
 

@@ -66,6 +66,7 @@ NAMED = (
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),
+    ("skills", "agreed_by"),
     ("switches", "turned_by"),
     ("tasks", "created_by"),
     ("tokens", "created_by"),

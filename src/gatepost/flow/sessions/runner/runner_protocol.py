@@ -30,6 +30,7 @@ from gatepost.flow.sessions.runner.runner_welcome import make_welcome
 from gatepost.flow.sessions.runner.turn_timeline import TurnTimeline, clean_value
 from gatepost.flow.sessions.session_deps import BATCH, LEASE, SessionDeps
 from gatepost.flow.sessions.session_ending import Ending
+from gatepost.flow.skills.skill_folders import PreparedSkills
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind, TurnErrorClass
@@ -55,6 +56,7 @@ class RunnerPort(Protocol):
     """The side of a session that the protocol needs."""
 
     rings: int  # how often something was queued for it
+    skills: PreparedSkills  # as its sandbox sees them
 
     async def project(self) -> set[int]:
         """Bring inbound.db up to date. Return the rows that it then holds."""
@@ -185,7 +187,9 @@ class RunnerProtocol:
         return self.turn is not None and self.turn.id == turn_id
 
     async def _welcome(self) -> None:
-        frame, self._fork_source = await make_welcome(self.deps, self.session, self.group, self.provider)
+        frame, self._fork_source = await make_welcome(
+            self.deps, self.session, self.group, self.provider, self._port.skills
+        )
         self.send(frame)
         self.send(runner_frames.BellFrame())
 

@@ -8,9 +8,11 @@ from gatepost.egress import audio
 from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import BATCH, SessionDeps
+from gatepost.flow.skills.skill_folders import PreparedSkills
 from gatepost.mailbox.runner_frames import (
     TRANSCRIBE_BY_COMMAND,
     TRANSCRIBE_BY_DEFAULT,
+    SkillLine,
     WelcomeFrame,
     bound_conversation,
 )
@@ -21,7 +23,9 @@ from gatepost.store.sessions.pinned_rules import PinnedRule
 from gatepost.store.sessions.sessions import Session, SessionMode, SessionNotes
 
 
-async def make_welcome(deps: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
+async def make_welcome(
+    deps: SessionDeps, session: Session, group: Group, provider: str, skills: PreparedSkills
+) -> tuple[WelcomeFrame, str]:
     """Return the frame, and another session's conversation that this one goes on with, if no turn has done so yet."""
     known, notes, fork_source = await deps.store.read(_read_memory, session.id, provider)
     rules = render_pinned_rules(session, await deps.store.read(pinned_rules.list_for_group, session.folder))
@@ -41,6 +45,8 @@ async def make_welcome(deps: SessionDeps, session: Session, group: Group, provid
         summary=notes.summary,
         managed=bool(session.agent),
         transcript=list(notes.lines),
+        skills=[SkillLine(each.name, each.description) for each in skills.listed],
+        more_skills=skills.more,
     )
     return frame, fork_source
 

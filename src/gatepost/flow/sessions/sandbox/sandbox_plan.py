@@ -48,7 +48,7 @@ KIND = setting(
     help="Where agents run: auto (the first that works of the isolated ones), bubblewrap, process (no isolation) …",
 )
 
-AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
+AGENT, SKILLS, RUN = f"{WORKSPACE}/agent", f"{WORKSPACE}/skills", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
 GIT_CONFIG, NOWHERE = "gitconfig", "agents.invalid"  # a domain that can never be anybody's (RFC 2606)
@@ -109,12 +109,14 @@ def make_sandbox_plan(
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
     uid: int | None = None,
+    skills: Path | None = None,
 ) -> SandboxPlan:
     """Return the plan of a session's sandbox, whose folders must have been prepared.
 
     `parents` are the groups above its own, the nearest first. `also` is seen besides. `copy` of the group's folder is
     seen in its place, and nothing else of the host can be written then. With `job`, nothing of the group's own is seen.
-    `command` runs in the place of the runner. `uid` is that of the group (`group_uid`)."""
+    `command` runs in the place of the runner. `uid` is that of the group (`group_uid`). `skills`: those
+    that are agreed for it."""
     uid = sandbox_uid(config) if uid is None else uid
     libraries, limits = _libraries(), limits_of(config, group, parents)
     own = [] if job else [_own_folder(home, group, copy)]
@@ -132,6 +134,7 @@ def make_sandbox_plan(
         name=name_prefix(home) + session_id,
         mounts=(
             *_own_mounts(home, session_id),
+            *((Mount(source=skills, target=SKILLS),) if skills is not None else ()),
             *(each.mount for each in (*own, *extra)),
             *_library_mounts(home, libraries),
             *program_mounts(config, home, provider),
@@ -149,6 +152,7 @@ def make_sandbox_plan(
             **_variables(config, provider),
             "GATEPOST_START": where,
             "GIT_CONFIG_SYSTEM": f"{WORKSPACE}/{GIT_CONFIG}",
+            "GATEPOST_SKILLS": SKILLS,
         },
         cwd=where,
         limits=SandboxLimits(
@@ -191,7 +195,7 @@ def prepare_folders(home: Home, config: Config, group: Group, session_id: str, u
     uid = sandbox_uid(config) if uid is None else uid
     mode, ours = (0o700, None) if uid is None else (0o750, 0)  # ours to write, the sandbox's to read
     with open_untrusted(home.sessions) as sessions:
-        for name in ("", "/agent"):
+        for name in ("", "/agent", "/skills"):
             sessions.make_dir(session_id + name, mode, ours, uid)
         if home.shared is not None:
             for name in ("/in", "/out"):  # what the mailbox is mounted over

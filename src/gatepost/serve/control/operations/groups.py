@@ -27,7 +27,7 @@ from gatepost.flow.gateways.folder_check import (
     claim_here,
     find_elsewhere,
 )
-from gatepost.flow.group_files import SKILLS
+from gatepost.flow.group_files import NAME_OF_SKILL, SKILLS
 from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
 from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.flow.requests import unknown_senders
@@ -42,6 +42,9 @@ from gatepost.flow.sessions.sandbox.extra_mounts import (
 from gatepost.flow.sessions.sandbox.group_limits import check_limit
 from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.flow.skills.agreements import agree_to_read, change_file
+from gatepost.flow.skills.skill_card import ReadSkill
+from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.arguments.groups import (
@@ -70,8 +73,9 @@ from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
-from gatepost.store.sessions import groups, sessions, turns, worktrees
+from gatepost.store.sessions import groups, sessions, skills, turns, worktrees
 from gatepost.store.sessions.groups import Group, GroupSettings
+from gatepost.store.sessions.skills import SkillSource
 
 LONGEST_TEXT = 200  # of a name, and of a model's
 _LATER = "(a file added since the start is seen after a restart)"
@@ -352,6 +356,7 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     now = deps.clock.now()
     await claim_here(deps.store, deps.home, args.folder, now)
     uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
+    skill, pack = await _take_into_skill(deps, args, now)
     done = await asyncio.to_thread(
         group_files.write_file, deps.home, args.folder, args.path, args.content, args.version, uid
     )
@@ -359,10 +364,33 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     def check_again(db: Db) -> None:
         """A move that began after this was written takes it along; one that began before may not."""
         claim_folder_here(db, deps.home, args.folder, now)
+        if skill is not None:
+            agree_to_read(db, args.folder, skill, pack, deps.caller, now)
 
     await deps.write(check_again, version=done.version, size=done.size, before=args.version)
     deps.events.group(args.folder)
-    return done
+    return replace(done, skill=skill.name) if skill is not None else done
+
+
+async def _take_into_skill(deps: OperationDeps, args: WriteGroupFileArgs, now: int) -> tuple[ReadSkill | None, bytes]:
+    """Return the skill that has this file from now on, and its pack: who wrote the text has agreed to it. The other
+    files of the folder are the agent's, and stay drafts. None: AGENTS.md, or a file of what is only a draft."""
+    top, _, rest = args.path.partition("/")
+    name, _, inner = rest.partition("/")
+    if top != SKILLS or not inner or not NAME_OF_SKILL.match(name):
+        return None, b""
+    row = await deps.store.read(skills.get, args.folder, name)
+    if row is None and inner != MAIN:
+        return None, b""
+    agreed = await deps.store.read(skills.get_pack, row.digest) if row is not None else None
+
+    def make() -> tuple[ReadSkill, bytes]:
+        tree = unpack_tree(agreed) if agreed is not None else None
+        data = args.content.encode()
+        skill = change_file(tree, name, inner, data, SkillSource.PERSON, now, f"{args.folder}/{SKILLS}/{name}")
+        return skill, pack_tree(skill.tree)
+
+    return await asyncio.to_thread(make)
 
 
 def check_link_name(name: str) -> str:
