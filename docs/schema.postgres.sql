@@ -1011,6 +1011,7 @@ CREATE INDEX logins_user ON logins (user_id, kind);
 CREATE INDEX memories_ended_lately ON memories (ended_at) WHERE ended_trust <> '';
 CREATE UNIQUE INDEX memories_fact ON memories (folder, fact_key) WHERE fact_key <> '';
 CREATE INDEX memories_folder ON memories (folder, ended_at, id);
+CREATE INDEX memories_live_expiring ON memories (folder, expires_at, id) WHERE ended_at IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, address, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
