@@ -129,6 +129,15 @@ def test_nobody_adds_more_than_two_dollars_at_once(acme: Db) -> None:
     assert [each.limit for each in budgets.list_all(acme, NOON)] == [12 * MICRO]
 
 
+def test_what_was_spent_over_the_limit_does_not_eat_up_what_is_added(acme: Db) -> None:
+    spend(acme, 17_883, 4_000)
+    say(acme, "one")
+    assert list_choices(get_pending(acme))[0].label == "$0.27 more"
+    answer(acme, "yes")
+    (status,) = budgets.list_all(acme, NOON)
+    assert (status.limit, status.is_spent) == (274_000, False)
+
+
 def test_a_no_refuses_what_waits_tells_each_room_and_asks_no_more_in_the_period(acme: Db) -> None:
     spend(acme, MICRO, MICRO)
     say(acme, "one")

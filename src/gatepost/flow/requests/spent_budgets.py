@@ -25,7 +25,8 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestKind, Req
 
 MOST_HELD = 50  # messages that wait for one budget
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
-MOST_MORE = 2 * MICRO  # that one answer adds: as much again, but no more than that
+CENT = MICRO // 100
+LEAST_MORE, MOST_MORE = 25 * CENT, 2 * MICRO  # that one answer leaves to spend; with less no call fits, perhaps
 ROOM_BY_NOW = "the budget has room again"
 SPENT = "budget_spent"  # why a message is refused
 
@@ -79,7 +80,7 @@ def hold(
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
     if last is not None and last.state is RequestState.PENDING and not _fits(db, new, last):
         return None
-    more = min(status.limit, MOST_MORE)
+    more = decide_more(status)
     request = NewRequest(
         kind=RequestKind.BUDGET,
         name=spent.name,
@@ -100,6 +101,12 @@ def hold(
     asked = ask(db, channels, replace(rules, quorum=1), request, now)
     inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
+
+
+def decide_more(status: BudgetStatus) -> int:
+    """Return what is offered, in whole cents: what was spent over the limit, and as much again as there was."""
+    more = status.spent - status.limit + max(min(status.limit, MOST_MORE), LEAST_MORE)
+    return -(-more // CENT) * CENT
 
 
 def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
