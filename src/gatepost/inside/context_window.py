@@ -147,7 +147,7 @@ class ModelWindow:
         self._keep(msgspec.structs.replace(self._known, learnt=_newest(learnt)))
 
     @property
-    def takes_pictures(self) -> bool:
+    def can_see(self) -> bool:
         return self._known.blind.get(self._key, 0) <= now() - BLIND
 
     def learn_no_pictures(self) -> None:

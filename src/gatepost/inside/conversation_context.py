@@ -157,7 +157,7 @@ class ConversationContext:
 
     def _list_messages(self, level: int) -> list[ConversationMessage]:
         """Return the conversation with the pictures that may be shown."""
-        messages, takes_any = order_messages(self._get_conversation().entries), self._window.takes_pictures
+        messages, takes_any = order_messages(self._get_conversation().entries), self._window.can_see
         return select_pictures(messages, MOST_PICTURES >> level, self._refused, takes_any=takes_any)
 
     # What the endpoint teaches.
@@ -165,7 +165,7 @@ class ConversationContext:
     def learn_pictures(self, error: ProviderError, request: CompletionRequest) -> bool:
         """Keep what an error says about pictures. Return True if the next request has fewer of them."""
         blocks = [block for message in request.messages for block in list_blocks(message) if block.kind in IMAGES]
-        if blocks and error.no_pictures and self._window.takes_pictures:
+        if blocks and error.no_pictures and self._window.can_see:
             self._window.learn_no_pictures()
             return True
         tools = (each for each in request.messages if isinstance(each, AssistantMessage))

@@ -45,7 +45,7 @@ def system_prompt(
     place: ProviderContext, *, reader: str = "read_file", without: Collection[str] = (), tools: str = ""
 ) -> str:
     """Made anew for every turn: the files change. `reader`: the tool with which the agent reads files; `without`: those
-    of the files where it starts that it reads by itself; `tools`: what it is told of tools that no program brings."""
+    of the files where it starts that it reads by itself. `tools`: what it is told of tools that no program brings."""
     at_home = place.start == place.agent
     found = {file: text for file in FILES if (text := _read(place.agent / file))}
     parts = [text for file, text in found.items() if not at_home or file not in without]
