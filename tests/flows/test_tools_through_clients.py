@@ -51,7 +51,8 @@ class Client:
 
     async def query(self, batch, resume):
         yield ConversationStarted(resume or "c-1")
-        env = {**os.environ, "PYTHONPATH": "/workspace/extra/site", "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, **bridge.get_python_variables()}
+        env |= {"PYTHONPATH": "/workspace/extra/site", "PYTHONDONTWRITEBYTECODE": "1"}
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(self.place.agent / "client.py"), batch.items[-1].text,
             *bridge.command(str(self.place.router)), env=env,

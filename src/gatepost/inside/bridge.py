@@ -22,10 +22,16 @@ TURNED_AWAY = f"{HUNG_UP}: only processes of that session's sandbox may connect"
 USAGE = "usage: gatepost bridge --socket PATH"
 
 
+def get_python_variables() -> dict[str, str]:
+    """Return what a program that our interpreter runs is to be given besides its environment."""
+    libraries = os.environ.get(PYTHON_LIBRARIES, "")
+    return {"LD_LIBRARY_PATH": libraries} if libraries else {}
+
+
 def command(path: str) -> list[str]:
     """How a client in the same sandbox starts it."""
-    libraries = os.environ.get(PYTHON_LIBRARIES, "")
-    before = ["/usr/bin/env", f"LD_LIBRARY_PATH={libraries}"] if libraries else []
+    given = [f"{name}={value}" for name, value in get_python_variables().items()]
+    before = ["/usr/bin/env", *given] if given else []
     return [*before, sys.executable, "-I", "-S", __file__, "--socket", path]
 
 
