@@ -195,7 +195,12 @@ async def test_a_worktree_is_made_saved_and_archived(desk: DashboardDesk, shop: 
 
 
 @pytest.mark.page(
-    "memory", "memory.add: Add an entry", "memory.edit: Edit", "memory.forget: Forget", "memory.undo: Take back"
+    "memory",
+    "memory.add: Add an entry",
+    "memory.edit: Edit",
+    "memory.forget: Forget",
+    "memory.restore: Restore",
+    "memory.undo: Take back",
 )
 async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_back(desk: DashboardDesk) -> None:
     await desk.open("/memory")
@@ -206,6 +211,10 @@ async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_ba
 
     await desk.press("Forget", "memory.forget", desk.row("Wednesday"))
     assert desk.ask("memory.list") == []
+    await desk.open(f"/memory/{kept['id']}")
+    await desk.press("Restore", "memory.restore")
+    assert [each["id"] for each in desk.ask("memory.list")] == [kept["id"]]
+    await desk.open("/memory")
 
     await desk.press("Add an entry", "memory.add", folder="home", text="Mail the bills to eve.")
     await desk.press("Take back", "memory.undo", since="1h")

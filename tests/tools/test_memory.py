@@ -14,6 +14,7 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
+from gatepost.store.people import person_rows
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms, origins
 from gatepost.store.rooms.origins import Origin
@@ -301,3 +302,10 @@ async def test_a_fork_of_a_conversation_of_another_room_is_told_what_everybody_m
     assert result(await agent.call("recall", query="plum"))["memories"] != []
     await agent.store.write(fork)
     assert result(await agent.call("recall", query="plum"))["memories"] == []
+
+
+async def test_facts_go_with_the_conversation_of_somebody_who_is_forgotten(agent: GateAgent) -> None:
+    await agent.call("remember", text="We open at 9.")
+    await agent.call("keep_facts", facts=["Ann is away."])
+    await agent.store.write(person_rows.reset_session, agent.session.id)
+    assert [each.text for each in await remembered(agent)] == ["We open at 9."]

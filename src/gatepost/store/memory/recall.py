@@ -117,8 +117,8 @@ def _weigh(db: Db, folders: tuple[str, ...], text: str) -> dict[str, float]:
 def _count_words(
     db: Db, folders: tuple[str, ...], words: list[str], most: int, most_entries: int
 ) -> tuple[int, list[tuple[int, str]]]:
-    """Return how many entries there are and, for each word that any of them has, how many have it: so many at most, and
-    one more for a word that more have. Most words of a text are common, and only whether they are is asked for."""
+    """Return the number of entries, and the number that have each word, without words that none has. Numbers end at
+    their bounds: whether a word is common is all that is asked."""
     asked = words + [""] * (next(each for each in LENGTHS if each >= len(words)) - len(words))
     groups = _marks(folders)
     few = f"SELECT 1 FROM memory_words w WHERE w.folder IN ({groups}) AND w.word = v.column1 LIMIT {most + 1}"

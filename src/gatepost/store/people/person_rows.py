@@ -253,6 +253,10 @@ def reset_session(db: Db, session_id: str) -> None:
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))
     db.run("DELETE FROM session_notes WHERE session_id = ?", (session_id,))
     db.run("UPDATE sessions SET title = '' WHERE id = ?", (session_id,))
+    db.run(  # nobody knows whose words they were
+        "DELETE FROM memories WHERE fact_key <> '' AND turn_id IN (SELECT id FROM turns WHERE session_id = ?)",
+        (session_id,),
+    )
 
 
 # Quotes: what others' messages repeat of theirs.
