@@ -433,14 +433,14 @@ class AwakeSession:
         if new:
             folder, now = self.session.folder, self.deps.clock.now()
             known |= await self.deps.store.read(
-                recall.list_for_messages, folder, new, self._list_told(), now, lane=self.session.id
+                recall.list_for_messages, folder, new, self._list_shown(), now, lane=self.session.id
             )
             self._heard += sum(len(message.text) + recall.LEAST_HEARD for _, message in new)
             told = [each.id for pair in new for each in known[pair[0].id]]
             self._recalled |= dict.fromkeys(told, self._heard)
         self._mailbox.recalled = known
 
-    def _list_told(self) -> frozenset[int]:
+    def _list_shown(self) -> frozenset[int]:
         """Return the memories that the conversation has for sure. Providers make it shorter without a word, so what was
         told some time ago is told again where it matters."""
         since = self._heard - recall.TOLD_FOR
