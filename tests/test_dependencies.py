@@ -13,6 +13,7 @@ from .source_trees import find_nodes, list_source_files
 ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "httptools": "uvicorn finds it by itself",
+    "lxml-html-clean": "trafilatura needs it, and says so in a way that older pips do not follow",
     "python-multipart": "Starlette reads forms with it",
     "tzdata": "zoneinfo reads it where the system has no zones",
 }

@@ -39,7 +39,7 @@ from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions, turn_claims
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
-from gatepost.tools.call import Caller, HostAsker, ToolDeps
+from gatepost.tools.call import Caller, HostAsker, PageFetcher, ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 from gatepost_testing.channel import FakeChannel
 
@@ -77,6 +77,7 @@ class GateAgent:
         host_asker: HostAsker | None = None,
         config: Config | None = None,
         may_act: FenceCheck = always,
+        pages: PageFetcher | None = None,
     ) -> "GateAgent":
         """Into a group, with one message heard and a turn begun on it."""
         place = Home(home)
@@ -98,6 +99,7 @@ class GateAgent:
             replayer=SessionReplayer(place, store, clock, config, events, threads),
             may_act=may_act,
             threads=threads,
+            pages=pages,
         )
         session = await store.write(_make_session, folder, mode, deps.clock.now())
         place.session(session.id).mkdir(parents=True, exist_ok=True)

@@ -23,9 +23,10 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.settings import Config
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
-from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import Price
+from gatepost.egress.way_out import EgressDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db

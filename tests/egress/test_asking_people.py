@@ -113,17 +113,17 @@ async def test_allowed_for_the_conversation_it_is_reached_there_alone(asking: An
     asking.names["files.example.com"] = ["203.0.113.1"]
     await asking.send(connect("files.example.com:443"))
     await asking.store.write(decide_all, choice)
-    verdict = await asking.socket._judge(EgressTarget("files.example.com", 443))
+    verdict = await asking.socket.way.judge(EgressTarget("files.example.com", 443))
     assert verdict.allowed and not verdict.local
-    assert not (await asking.socket._judge(EgressTarget("files.example.com", 8443))).allowed
-    assert not (await asking.socket._judge(EgressTarget("x.files.example.com", 443))).allowed
+    assert not (await asking.socket.way.judge(EgressTarget("files.example.com", 8443))).allowed
+    assert not (await asking.socket.way.judge(EgressTarget("x.files.example.com", 443))).allowed
     assert not await asking.hosts.is_allowed(Caller(FOLDER, "s-other"), "files.example.com:443")
     (said,) = await asking.store.read(told, asking.session_id)
     assert (said["event"], said["state"], said["host"]) == ("approval", "allowed", "files.example.com:443")
     assert "You may reach files.example.com:443 now: try again." in said["result"]
     assert await asking.store.read(egress.list_rules) == []
     await asking.store.write(requests.end_lasting, asking.session_id)  # /clear
-    assert not (await asking.socket._judge(EgressTarget("files.example.com", 443))).allowed
+    assert not (await asking.socket.way.judge(EgressTarget("files.example.com", 443))).allowed
 
 
 async def test_what_was_allowed_leads_to_no_private_address(asking: Any) -> None:
@@ -142,9 +142,9 @@ async def test_always_writes_a_rule_for_the_group_that_can_be_taken_back(asking:
         *(FOLDER, "files.example.com", 443, True, False),
         BOSS,
     )
-    assert (await asking.socket._judge(EgressTarget("files.example.com", 443))).allowed
+    assert (await asking.socket.way.judge(EgressTarget("files.example.com", 443))).allowed
     await asking.store.write(egress.remove, rule.id)
-    assert not (await asking.socket._judge(EgressTarget("files.example.com", 443))).allowed
+    assert not (await asking.socket.way.judge(EgressTarget("files.example.com", 443))).allowed
 
 
 async def test_blocked_it_is_denied_by_a_rule(asking: Any) -> None:
@@ -160,7 +160,7 @@ async def test_a_denial_of_the_operator_meanwhile_is_not_lifted_by_a_late_yes(as
     await asking.store.write(decide_all, ALLOW_ALWAYS)
     (rule,) = await asking.store.read(egress.list_rules)
     assert not rule.allow
-    assert not (await asking.socket._judge(EgressTarget("files.example.com", 443))).allowed
+    assert not (await asking.socket.way.judge(EgressTarget("files.example.com", 443))).allowed
 
 
 async def test_a_no_is_told_once_and_remembered_for_a_day(asking: Any) -> None:

@@ -14,11 +14,12 @@ import pytest
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.egress import proxy
-from gatepost.egress.egress_socket import FEW, MOST_AUDITED, EgressSocket
+from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.http import LARGEST_HEAD, HttpRefusal
 from gatepost.egress.model_proxy import BIG
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget
+from gatepost.egress.way_out import FEW, MOST_AUDITED
 from gatepost.store.rights import audit
 from gatepost_testing.waiting import PATIENCE_S
 

@@ -448,14 +448,14 @@ async def test_stranger_new_bytes_of_every_way_out_are_charged_to_the_session(wa
     }
     raw = await way.raw(said[ask_by]())
     assert raw.endswith(bytes(300_000)) and len(way.host.bodies[0]) == 500_000
-    assert way.socket.pace.spent >= 800_000
+    assert way.socket.way.pace.spent >= 800_000
 
 
 async def test_stranger_new_a_models_bytes_are_charged_to_the_session(way: Any) -> None:
     way.vendor.reply = b"HTTP/1.1 200 OK\r\ncontent-length: 300000\r\n\r\n" + b" " * 300_000
     ask = {"model": "known-1", "max_tokens": 300, "messages": [{"role": "user", "content": "x" * 200_000}]}
     assert (await way.post("/anthropic/v1/messages", ask)).status == 200
-    assert way.socket.pace.spent >= 500_000
+    assert way.socket.way.pace.spent >= 500_000
     assert int(way.vendor.heads[0].lower().partition("content-length: ")[2].split()[0]) == len(way.vendor.bodies[0])
 
 
@@ -463,7 +463,7 @@ async def test_stranger_new_every_value_that_a_model_is_asked_with_is_charged_to
     part = {"type": "text", "text": "x"}
     ask = {"model": "known-1", "max_tokens": 300, "messages": [{"role": "user", "content": [part] * 5000}]}
     assert (await way.post("/anthropic/v1/messages", ask)).status == 200
-    assert way.socket.pace.spent >= 10_000 * VALUE_CHARGE
+    assert way.socket.way.pace.spent >= 10_000 * VALUE_CHARGE
 
 
 async def test_stranger_new_a_small_piece_costs_the_session_more_than_its_byte() -> None:

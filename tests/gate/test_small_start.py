@@ -38,7 +38,7 @@ load_package("gatepost.tools")
 
 CORE = {
     *("reply", "send", "send_file", "ask_user_question", "schedule_task", "list_tasks", "cancel_task"),
-    *("find_messages", "remember", "recall", "find_tools", "call_tool"),
+    *("find_messages", "remember", "recall", "find_tools", "call_tool", "fetch"),
 }
 LARGEST_LIST = 10_000  # bytes of what a session of a world begins with; the whole list has 92,000
 

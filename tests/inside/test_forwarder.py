@@ -15,8 +15,9 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.model_proxy import ModelProxy
+from gatepost.egress.way_out import EgressDeps
 from gatepost.flow.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox.sandbox_plan import make_sandbox_plan, prepare_folders

@@ -8,6 +8,7 @@ import pytest
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
+from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_rights import EFFECTS
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -19,7 +20,7 @@ load_package("gatepost.tools")
 TABLE = {  # the deepest tier that has a tool
     Tier.WORKER: "reply send_file like edit get_work inspect_messages get_thread find_messages inspect_session"
     " log_external_cost set_title set_branch ask_user_question send_card schedule_task update_task pause_task"
-    " resume_task cancel_task list_tasks inspect_tasks remember recall forget find_tools call_tool",
+    " resume_task cancel_task list_tasks inspect_tasks remember recall forget find_tools call_tool fetch search_web",
     Tier.AGENT: "send post send_voice delete dislike forward quote repost pin_message unpin_message unpin_all"
     " pane_set_prompts pane_set_title fetch_history get_history inspect_routing inspect_identity refresh_groups"
     " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent observe_group"
@@ -43,7 +44,8 @@ SUBJECTS = {  # what tools do outside; those that are in no row read, or change 
     Subject.CHANGE_RIGHTS: "register_group set_group_open set_observe_window observe_group unobserve_group add_route"
     " set_routes delete_route invite_create issue_chat_link issue_webhook revoke_token set_web_host network_allow"
     " network_deny",
-    Subject.SPEND: "send_voice",
+    Subject.REACH: "fetch search_web",
+    Subject.SPEND: "send_voice search_web",
     Subject.SCHEDULE: "schedule_task update_task pause_task resume_task cancel_task",
     Subject.ERASE: "delete reset_session cancel_task delete_route revoke_token del_web_route",
 }
@@ -83,6 +85,7 @@ async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
         own.add(name, TOOLS[name], TOOLS.origin(name))
     agent = await GateAgent.create(tmp_path, store, FOLDERS[tier], tools=own)
     expected = {name for deepest, names in TABLE.items() if deepest >= tier for name in names.split()}
+    expected -= {"search_web"}  # no service is set
     expected -= {"escalate_group"} if tier is Tier.ROOT else set()  # nobody is above it
 
     assert {tool.name for tool in await agent.dispatch.visible_to(agent.caller)} == expected
@@ -90,3 +93,9 @@ async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
     for name in set(own) - expected:
         answer = await agent.call(name)
         assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
+
+
+async def test_a_search_is_offered_where_a_service_is_set(tmp_path: Path, store: SqliteStore) -> None:
+    config = Config({"search.service": "searxng", "search.url": "http://localhost:1"})
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", config=config)
+    assert "search_web" in {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}

@@ -17,8 +17,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.egress import speech
-from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.model_proxy import ModelProxy
+from gatepost.egress.way_out import EgressDeps
 from gatepost.flow.group_egress import StoreBudget
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch

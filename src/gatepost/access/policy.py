@@ -82,6 +82,7 @@ class AccessRules(Struct, frozen=True):
     every_tool_group: frozenset[str] | None = None  # the same for folders that say nothing; None: no cut
     asking: Mapping[str, bool] = msgspec.field(default_factory=dict)  # by folder: whether people are asked about hosts
     asks_usually: bool = True  # the same for folders that say nothing
+    searches: bool = False  # the operator has named a service that searches the web
     members: acl.RoleMemberships = field(default_factory=dict)
 
 
@@ -100,6 +101,7 @@ class GroupPolicy:
         "holds",
         "own",
         "rows",
+        "searches",
         "tier",
         "tool_groups",
     )
@@ -114,6 +116,7 @@ class GroupPolicy:
         self.tool_groups = facts.tool_groups.get(folder, facts.every_tool_group)
         said = (facts.asking.get(each) for each in (folder, *reversed(list_ancestors(folder))))
         self.asks_about_hosts = next((each for each in said if each is not None), facts.asks_usually)
+        self.searches = facts.searches
         self._speaks = bool(self.own or self.above or self.rows)
         self.holds = any(rule.hold for rule in self.own) or any(rule.hold for _, rule in self.above)
         self._tool_rules: dict[str, _ToolRules] = {}

@@ -15,6 +15,7 @@ class Subject(StrEnum):
     PUBLISH = "publish"  # for people whom nobody chose: pages, feeds, public links
     INSTRUCT = "instruct"  # another agent
     CHANGE_RIGHTS = "change_rights"  # grants, routes, invitations, tokens, groups, hosts
+    REACH = "reach"  # a host of the network: a request carries words there
     SPEND = "spend"  # money
     SCHEDULE = "schedule"  # something for later
     ERASE = "erase"  # what others have, or may want to look up
@@ -26,6 +27,7 @@ MEANINGS = {
     Subject.PUBLISH: "publish",
     Subject.INSTRUCT: "instruct another agent",
     Subject.CHANGE_RIGHTS: "change rights",
+    Subject.REACH: "reach a host of the network",
     Subject.SPEND: "spend money",
     Subject.SCHEDULE: "schedule something",
     Subject.ERASE: "erase something",

@@ -8,7 +8,7 @@ from gatepost.access.policy import GroupPolicy
 from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
-from gatepost.gate.policies import TOOL_GROUPS, visible_tools
+from gatepost.gate.policies import OFFER_SETTINGS, visible_tools
 from gatepost.gate.tool_list import render_listed_tool
 from gatepost.serve.control.arguments.access import CallExplanation, ExplainCallArgs
 from gatepost.serve.control.operations.access import explain_call, load_group_policy, load_tools
@@ -26,7 +26,8 @@ class PolicyReader:
         return load_tools(self._home)
 
     def get_policy(self, folder: str) -> GroupPolicy:
-        return read_store(self._home, load_group_policy, settings.load_declared(self._home.path, TOOL_GROUPS), folder)
+        config = settings.load_declared(self._home.path, *OFFER_SETTINGS)
+        return read_store(self._home, load_group_policy, config, folder)
 
     def explain(self, args: ExplainCallArgs) -> CallExplanation:
         return explain_call(self.tools, self.get_policy(args.folder), args)

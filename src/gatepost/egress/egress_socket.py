@@ -6,79 +6,39 @@ refused CONNECT but its number, so `GET /refused` tells the latest reasons.
 """
 
 import asyncio
-import resource
-import ssl
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.errors import Unavailable
 from gatepost.core.process.acceptor import Acceptor
-from gatepost.core.process.fencing import RETRY_S, FenceCheck, always
+from gatepost.core.process.fencing import RETRY_S
 from gatepost.core.process.unix_sockets import bind_unix, peer_pid, remove_at_exit
-from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.egress import proxy, rules, secret_bindings
-from gatepost.egress.contract import HostSecrets, Spender
+from gatepost.egress import proxy
 from gatepost.egress.http import LARGEST_HEAD, EgressClient, HttpRefusal, HttpRequestHead
-from gatepost.egress.model_proxy import ModelProxy
-from gatepost.egress.pace import Pace
 from gatepost.egress.request_bodies import LARGEST_BODY
-from gatepost.egress.rules import EgressTarget, EgressVerdict
-from gatepost.egress.secret_bindings import SecretHeader
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.messages.text import clean
-from gatepost.store.port import Db, Store
-from gatepost.store.rights import audit, egress, secret_rows
+from gatepost.egress.way_out import FEW, EgressDeps, WayOut
 from gatepost.store.rights.egress import EgressOutcome
 from gatepost.store.sessions import groups
-from gatepost.tools.call import Caller, HostAsker
+from gatepost.tools.call import Caller
 
 MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors
-FEW = 8  # a session has always so many, however many the others have
 # Who connects faster waits in the kernel's queue.
 CONNECTIONS = Rate(per_second=50, burst=16, patience_s=0)
 MOST_CALLS = 16  # of models at once
 MEGABYTE = 1024 * 1024
 MOST_HELD = 64  # megabytes of such calls' bodies at once
 REFUSED = "/refused"
-MOST_REFUSALS = 20  # that /refused tells
-MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
-MOST_AUDITED = 100  # of these, those that have a row in the audit; the rest is counted there when the session ends
 REVOKED = "this session was stopped"
 REPLAY = "this is a replay: it reaches models, and nothing else of the network"
 
 _log = log.get("egress")
-
-
-@dataclass(slots=True)
-class OpenConnections:
-    """Connections of all sessions: together they leave most descriptors to everybody else."""
-
-    most: int = field(default_factory=lambda: max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8, FEW))
-    number: int = 0
-
-
-class EgressDeps(Struct, frozen=True, kw_only=True):
-    """Parts that every session's way out shares: given once by the app."""
-
-    store: Store
-    clock: Clock
-    models: ModelProxy
-    keys: HostSecrets  # what is bound to a host
-    resolve: proxy.Resolve = proxy.resolve
-    tls: Callable[[], ssl.SSLContext] = proxy.load_tls_context
-    open: OpenConnections = msgspec.field(default_factory=OpenConnections)
-    may_act: FenceCheck = always
-    asker: HostAsker | None = None  # None: nobody can be asked in this process
 
 
 class WeightedSemaphore:
@@ -112,25 +72,12 @@ class EgressSocket:
         own: Mapping[str, VendorBaseUrl] = MappingProxyType({}),
     ) -> None:
         """`own`: the model endpoints of the group itself, by vendor."""
-        self._deps, self._caller, self._owns, self._own = deps, caller, owns, own
-        proxy_deps = proxy.ProxyDeps(
-            judge=self._judge,
-            reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
-            bound=self._bound,
-            may_act=deps.may_act,
-            resolve=deps.resolve,
-            tls=deps.tls,
-        )
-        self._proxy = proxy.Proxy(proxy_deps)
+        self._deps, self._caller, self._owns = deps, caller, owns
+        self.way = WayOut(deps, caller, own)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), WeightedSemaphore(MOST_HELD)
-        self.pace = Pace()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: Acceptor | None = None
         self._file = ExitStack()
-        self._written: set[tuple[str, str]] = set()
-        self._unaudited = 0  # different denials that are only counted in the audit
-        self._refusals: OrderedDict[str, None] = OrderedDict()  # the latest last, each sentence once
-        self._asking = asyncio.Lock()  # one question at a time: the next one finds what became of it
         self._revoked = False
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -152,14 +99,7 @@ class EgressSocket:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._file.close()
-        if self._unaudited:
-            details = {"repeated": self._unaudited, "session": self._caller.session_id or ""}
-            record = audit.AuditRecord(
-                self._deps.clock.now(), f"agent:{self._caller.folder}", "egress", "refused", details
-            )
-            self._unaudited = 0
-            with suppress(GatepostError):
-                self._deps.store.post(audit.append, record, lane=self._caller.lane)
+        self.way.close()
 
     def revoke(self) -> None:
         """Every call in flight is cut now, and whoever comes is refused."""
@@ -173,7 +113,7 @@ class EgressSocket:
             _log.warning("a connection was turned away", folder=self._caller.folder, pid=pid, open=len(self._tasks))
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(EgressClient(reader, writer, self.pace)))
+        task = asyncio.get_running_loop().create_task(self._serve(EgressClient(reader, writer, self.way.pace)))
         self._tasks.add(task)
         self._deps.open.number += 1
         task.add_done_callback(self._leave)
@@ -214,64 +154,27 @@ class EgressSocket:
         if leaves and self._caller.replays:
             raise HttpRefusal(403, REPLAY)
         if head.method == "CONNECT":
-            await self._proxy.tunnel(client, head)
+            await self.way.proxy.tunnel(client, head)
             return
         if not head.target.startswith("/"):
-            await self._proxy.fetch(client, head)
+            await self.way.proxy.fetch(client, head)
             return
         if head.target.startswith(proxy.TO):
-            await self._proxy.forward(client, head)
+            await self.way.proxy.forward(client, head)
             return
         if (head.method, head.target) == ("GET", REFUSED):
-            text = "\n".join(self._refusals) or "nothing was refused yet"
+            text = "\n".join(self.way.refusals) or "nothing was refused yet"
             await client.whole(200, f"{text}\n".encode(), "text/plain; charset=utf-8")
             return
         group = await self._deps.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()
         size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
         async with self._calls, self._bodies.hold(-(-size // MEGABYTE)):
-            name = await self._deps.models.answer(client, head, self._spender(), features, self._own)
-        self._tried(name, EgressOutcome.ALLOWED, "")
-
-    def _spender(self) -> Spender:
-        turn = self._caller.running() if self._caller.running is not None else None
-        return Spender(self._caller.folder, self._caller.session_id or "", turn.id if turn else None)
-
-    async def _judge(self, target: EgressTarget) -> EgressVerdict:
-        """Rules are read anew for every request: what is denied now is denied now."""
-        known = await self._deps.store.read(egress.list_rules)
-        models = self._deps.models.targets | {base.target for base in self._own.values() if base.target is not None}
-        verdict = rules.check_target(known, self._caller.folder, target, models)
-        asker = self._deps.asker
-        if not verdict.unsaid or asker is None or not rules.may_be_offered(target):
-            return verdict
-        if await asker.is_allowed(self._caller, str(target)):
-            return EgressVerdict(True, "", way_in=verdict.way_in)
-        said = await self._ask(asker, target)
-        return (
-            replace(verdict, reason=f"{target} is not allowed for {self._caller.folder}; {said}") if said else verdict
-        )
-
-    async def _ask(self, asker: HostAsker, target: EgressTarget) -> str:
-        try:
-            async with self._asking:
-                return await asker.ask(self._caller, str(target))
-        except GatepostError as error:
-            _log.warning("nobody could be asked about a host", folder=self._caller.folder, why=str(error))
-            return ""
-
-    async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
-        """Return what goes into a request to this host, read anew for every one."""
-        found = await self._deps.store.read(secret_rows.list_bindings_for_host, scheme, target.host, target.port)
-        spender, purpose = self._spender(), f"{scheme}://{target}"
-        return [
-            secret_bindings.make_secret_header(each, await self._deps.keys.get(each.name, spender, purpose))
-            for each in secret_bindings.select_bindings(found, self._caller.folder)
-        ]
+            name = await self._deps.models.answer(client, head, self.way.spender(), features, self.way.own)
+        self.way.record(name, EgressOutcome.ALLOWED, "")
 
     async def _refuse(self, client: EgressClient, head: HttpRequestHead | None, no: HttpRefusal) -> None:
-        self._tried(no.target or "-", EgressOutcome.DENIED if no.status < 500 else EgressOutcome.FAILED, no.reason)
-        self._remember(clean(no.reason)[:500])
+        self.way.record_refusal(no)
         if client.answered:
             return  # it breaks off: there is no other way to say so
         with suppress(OSError):
@@ -283,39 +186,6 @@ class EgressSocket:
             phrase = reason if head is not None and head.method == "CONNECT" else ""
             await client.whole(no.status, body, kind, [("x-gatepost-reason", reason), *later], phrase)
             await client.drain_request()
-
-    def _remember(self, reason: str) -> None:
-        self._refusals.pop(reason, None)
-        self._refusals[reason] = None
-        if len(self._refusals) > MOST_REFUSALS:
-            self._refusals.popitem(last=False)
-
-    def _tried(self, target: str, verdict: EgressOutcome, reason: str) -> None:
-        """Write it down: a denial for the first time also in the audit, until there are too many different ones."""
-        target, reason = clean(target)[:300], clean(reason)[:500]
-        new = (target, reason) not in self._written
-        if new and len(self._written) >= MOST_WRITTEN:
-            target, reason = "-", "more than can be told apart"
-        audited = len(self._written) < MOST_AUDITED
-        self._written.add((target, reason))
-        if new and verdict == EgressOutcome.DENIED and not audited:
-            self._unaudited += 1
-        try:
-            self._deps.store.post(
-                self._write, target, verdict, reason, audited, self._deps.clock.now(), lane=self._caller.lane
-            )
-        except GatepostError:
-            _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)
-
-    def _write(self, db: Db, target: str, verdict: EgressOutcome, reason: str, audited: bool, now: int) -> None:
-        folder, session = self._caller.folder, self._caller.session_id or ""
-        if (
-            egress.record_attempt(db, folder, session, target, verdict, reason, now)
-            and verdict == EgressOutcome.DENIED
-            and audited
-        ):
-            details = {"session": session, "target": target, "reason": reason}
-            audit.append(db, audit.AuditRecord(now, f"agent:{folder}", "egress", "refused", details))
 
 
 def read_features(option: object) -> frozenset[str]:

@@ -271,7 +271,7 @@ async def send_scrubbed_response(
     """
     try:
         async with asyncio.timeout(pause):
-            head = await _read_answer_head(upstream)
+            head = await read_answer_head(upstream)
         framed = _is_chunked(head, target)
         client.answered = True
         await client.send(scrub.feed(head) + scrub.rest())
@@ -296,13 +296,30 @@ async def _send_piece(client: EgressClient, data: bytes) -> None:
         await client.send_chunk(data)
 
 
-async def _read_answer_head(upstream: PacedReader) -> bytes:
+async def read_answer_head(upstream: PacedReader) -> bytes:
     """Return the head of the final answer, without interim ones (1xx). Raises ValueError if these do not end."""
     for _ in range(MOST_INTERIM):
         head = await upstream.until(b"\r\n\r\n", LARGEST_HEAD)
         if not head.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1")):
             return head
     raise ValueError("nothing but interim answers")
+
+
+def parse_answer_head(raw: bytes) -> tuple[int, dict[str, str]]:
+    """Return the status and the headers of an answer, names in lower case; the first of each name counts. Raises
+    ValueError."""
+    status, *lines = raw.removesuffix(b"\r\n\r\n").decode("latin-1").split("\r\n", MOST_LINES)
+    if len(lines) >= MOST_LINES or _STATUS.match(status.lower().encode("latin-1")) is None:
+        raise ValueError("no answer of HTTP/1.1")
+    found: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.match(name):
+            raise ValueError("a header line that can be read in two ways")
+        found.setdefault(name.lower(), value.strip(" \t"))
+    if "transfer-encoding" in found:
+        found.pop("content-length", None)
+    return int(status.split(" ", 2)[1]), found
 
 
 def _is_chunked(head: bytes, target: EgressTarget) -> bool:

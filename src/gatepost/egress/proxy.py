@@ -147,7 +147,7 @@ class Proxy:
     async def tunnel(self, client: EgressClient, head: HttpRequestHead) -> None:
         """CONNECT: bytes both ways, until either side has done."""
         target = read_connect(head)
-        upstream, sink = await self._connect(target, await self._allowed(target))
+        upstream, sink = await self.connect(target)
         try:
             client.start_tunnel()
             await _relay_tunnel(client, target, PacedReader(upstream, client.pace), sink)
@@ -194,6 +194,13 @@ class Proxy:
             raise HttpRefusal(502, f"{target} broke off: {error.strerror or error}", str(target)) from None
         finally:
             sink.close()
+
+    async def connect(
+        self, target: EgressTarget, tls: ssl.SSLContext | None = None, verdict: EgressVerdict | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To a host that is allowed, at an address that was judged. `verdict`: it was judged before. Raises
+        HttpRefusal."""
+        return await self._connect(target, verdict or await self._allowed(target), tls)
 
     async def _allowed(self, target: EgressTarget) -> EgressVerdict:
         verdict = await self._deps.judge(target)

@@ -158,9 +158,9 @@ def check_target(
     if any(f".{target.host}".endswith(f".{host}") for host in MODEL_HOSTS) or target in models:
         return EgressVerdict(False, f"{target.host} serves models and is reached only through the model endpoints")
     found = [rule for rule in list_folder_rules(rules, folder) if _names(rule, target)]
-    denied = next((rule for rule in found if not rule.allow), None)
+    denied = _find_denial(found, target)
     if denied is not None:
-        return EgressVerdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
+        return denied
     way_in = f"gatepost egress allow {target} --folder {folder}"  # for this group, and no other
     if not found:
         return EgressVerdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}", unsaid=True)
@@ -171,6 +171,19 @@ def check_target(
 def find_own_word(options: Mapping[str, Any]) -> bool | None:
     """Return True if a group's options say that people are asked about unknown hosts. None: they say nothing."""
     return options[OPTION] == ASK if OPTION in options else None
+
+
+def check_service(rules: Sequence[EgressRule], folder: str, target: EgressTarget) -> EgressVerdict:
+    """May the gateway ask this service of the operator's for a group? Only a denial says no."""
+    found = [rule for rule in list_folder_rules(rules, folder) if _names(rule, target)]
+    return _find_denial(found, target) or EgressVerdict(True, "", local=True)
+
+
+def _find_denial(found: Iterable[EgressRule], target: EgressTarget) -> EgressVerdict | None:
+    denied = next((rule for rule in found if not rule.allow), None)
+    if denied is None:
+        return None
+    return EgressVerdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
 
 
 def may_be_offered(target: EgressTarget) -> bool:

@@ -4,7 +4,8 @@ They are the channels with their delivery, the ground of agents (way out, tools,
 messages in, ask people, fire tasks and remove what is old.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -14,11 +15,14 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.process.thread_pools import FairThreadPool
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import PriceList
+from gatepost.egress.way_out import EgressDeps
+from gatepost.egress.web_pages import WebPages
+from gatepost.egress.web_search import SEARCH_WEB, WebSearch, find_search_service
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import LOOK_S, DeliveryLoop
 from gatepost.flow.delivery.growing_messages import GrowingMessages
@@ -51,13 +55,13 @@ from gatepost.flow.sessions.session_ending import ListeningTime
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
-from gatepost.gate.connectors import CONNECTORS, Connectors
+from gatepost.gate.connectors import CONNECTORS, Connectors, search_by_connector
 from gatepost.gate.dispatch import Dispatch
 from gatepost.store.gateways.shared_folders import GroupPlace
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
-from gatepost.tools.call import ToolDeps
+from gatepost.tools.call import ToolCall, ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 
 
@@ -146,6 +150,8 @@ class EgressAssembly(Struct, frozen=True, kw_only=True):
 
     prices: PriceList
     models: ModelProxy
+    purse: StoreBudget
+    keys: SpenderSecrets
     hosts: RefusedHosts
     deps: EgressDeps
 
@@ -171,7 +177,7 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
     models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
     hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.instances)
     egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
-    return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=egress)
+    return EgressAssembly(prices=prices, models=models, purse=purse, keys=keys, hosts=hosts, deps=egress)
 
 
 def make_tools(
@@ -187,6 +193,7 @@ def make_tools(
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
     held_calls = HeldCalls(store, clock, config, events, channels.instances, deps.owner if placed else "", home.media)
     questions = AgentQuestions(store, clock, config, events, channels.instances)
+    pages = WebPages(egress.deps)
     of_tools = ToolDeps(
         store=store,
         clock=clock,
@@ -205,6 +212,9 @@ def make_tools(
         holder=held_calls,
         host_asker=egress.hosts,
         questions=questions,
+        pages=pages,
+        searcher=WebSearch(config, pages, egress.purse, egress.keys),
+        search_by_tool=set_up_search(tools, config),
         shared=deps.shared,
         passing=deps.passing,
     )
@@ -219,6 +229,19 @@ def make_tools(
         deps=of_tools,
         dispatch=Dispatch(tools, of_tools),
     )
+
+
+def set_up_search(tools: Registry[Tool], config: Config) -> Callable[[ToolCall, str], Awaitable[str]] | None:
+    """A search by a connector's tool obeys the rules about that tool, too."""
+    service = find_search_service(config)
+    if service is None or not service.connector:
+        return None
+    name = service.connector
+    if (tool := tools.get(SEARCH_WEB)) is not None:
+        origin = tools.origin(SEARCH_WEB)
+        tools.drop(SEARCH_WEB)
+        tools.add(SEARCH_WEB, replace(tool, acts_as=lambda arguments: name), origin)
+    return partial(search_by_connector, tools, name)
 
 
 def make_sessions(

@@ -17,10 +17,10 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
-from gatepost.egress.egress_socket import EgressDeps
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import PriceList
+from gatepost.egress.way_out import EgressDeps
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.store.engine.open_store import open_store
 from gatepost.store.messages.outbox import EffectOrigin

@@ -57,6 +57,9 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     if tool.asks_about_hosts and not policy.asks_about_hosts:
         allowed = False
         steps.append(PolicyStep("options.egress", "nobody is asked about hosts in this group", "deny"))
+    if tool.searches and not policy.searches:
+        allowed = False
+        steps.append(PolicyStep("search.service", "no service that searches the web is set", "deny"))
     steps += reach
     ask = replace(request, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)

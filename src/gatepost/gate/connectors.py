@@ -33,6 +33,7 @@ from gatepost.core.settings import setting_tables
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.mcp_messages import McpListedTool
 from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
+from gatepost.gate.tool_answers import shorten
 from gatepost.jsonrpc.protocol import JsonRpcFailure
 from gatepost.messages.visible_text import hides_something, render_changes, show_hidden, show_hidden_in_lines
 from gatepost.store.money import costs
@@ -54,6 +55,7 @@ MOST_NAMED, LONGEST_NAME = 20, 100  # tools that a record names, and characters 
 DIGEST = 12  # hex digits
 MOST_CHANGED, WIDTH = 1000, 120  # lines of a comparison, and characters of each
 LONGEST_DESCRIPTION = 4000
+SEARCH_FIELDS = ("query", "q", "search", "text")  # as servers name the words that are searched for
 LARGEST_SCHEMA = 64 * 1024  # bytes
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")  # what the models' vendors take as a name
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -240,6 +242,24 @@ def record_accepted(home: Home, name: str, cached: CachedToolList, accepted: Ite
 def _see(listed_tool: McpListedTool) -> SeenTool:
     listed = msgspec.json.encode(listed_tool, order="sorted")
     return SeenTool(listed_tool.name, hashlib.sha256(listed).hexdigest(), listed.decode())
+
+
+async def search_by_connector(tools: Registry[Tool], name: str, call: ToolCall, query: str) -> str:
+    """Have a connector's tool search, by whatever parameter it takes words."""
+    tool = tools.get(name)
+    if tool is None:
+        raise SetupError(f"no connector has the tool {name!r}; search.tool names the one that searches")
+    fields = tool.listed["inputSchema"].get("properties", {})
+    texts = [each for each, field in fields.items() if isinstance(field, dict) and field.get("type") == "string"]
+    chosen = next((each for each in (*SEARCH_FIELDS, *texts) if each in fields), "")
+    if not chosen:
+        raise SetupError(f"the tool {name} takes no words, so it cannot search; search.tool names another")
+    result = await tool.run(call, **{chosen: query})
+    if not isinstance(result, ForwardedResult):
+        raise SetupError(f"{name} is no tool of a connector; search.tool names one")
+    if result.failed:
+        raise Unavailable(name, shorten(result.text))
+    return result.text
 
 
 async def _not_here(call: ToolCall, /, **arguments: Any) -> ForwardedResult:

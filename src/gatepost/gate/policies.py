@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Container, Mapping
+from enum import StrEnum
 from typing import Any
 
 from gatepost.access.acl import list_valid_rows
@@ -21,6 +22,22 @@ from gatepost.store.rights import acl
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import Tool
 
+
+class SearchKind(StrEnum):
+    SEARXNG = "searxng"
+    BRAVE = "brave"
+    TAVILY = "tavily"
+    KAGI = "kagi"
+    CONNECTOR = "connector"  # a tool of an MCP server
+
+
+SEARCH_SERVICE = setting(
+    "search.service",
+    "",
+    choices=("", *SearchKind),
+    help="Who answers search_web: searxng, brave, tavily, kagi, or connector, which is the tool that search.tool names."
+    " Empty: agents have no search_web. The key is the secret SEARCH_API_KEY.",
+)
 TOOL_GROUPS = setting(
     "tools.groups",
     (),
@@ -29,8 +46,13 @@ TOOL_GROUPS = setting(
 )
 
 
+OFFER_SETTINGS = (TOOL_GROUPS, host_rules.UNKNOWN_HOSTS, SEARCH_SERVICE)
+
+
 @inline_read
-def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True) -> AccessRules:
+def load_policy_facts(
+    db: Db, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True, searches: bool = False
+) -> AccessRules:
     """Everything that decides, in one snapshot."""
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
@@ -44,15 +66,23 @@ def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = (), asks_usual
         every_tool_group=frozenset(every_tool_group) or None,
         asking={each.folder: word for each in known if (word := host_rules.find_own_word(each.options)) is not None},
         asks_usually=asks_usually,
+        searches=searches,
     )
 
 
 def load_changed_facts(
-    db: Db, known: str, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True
+    db: Db, known: str, every_tool_group: tuple[str, ...] = (), asks_usually: bool = True, searches: bool = False
 ) -> tuple[str, AccessRules | None]:
     """The state of the rules, and what decides unless that is the known one."""
     state = rule_cache.get_state(db)
-    return state, load_policy_facts(db, every_tool_group, asks_usually) if state != known or not state else None
+    if state == known and state:
+        return state, None
+    return state, load_policy_facts(db, every_tool_group, asks_usually, searches)
+
+
+def read_offer_settings(config: Config) -> tuple[tuple[str, ...], bool, bool]:
+    """Return what the settings say about tools that are offered to every group."""
+    return config[TOOL_GROUPS], config[host_rules.UNKNOWN_HOSTS] == host_rules.ASK, bool(config[SEARCH_SERVICE])
 
 
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
@@ -74,6 +104,7 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
         and is_offered_group(tool, policy)
         and not (tool.not_root and policy.folder == ROOT_FOLDER)
         and not (tool.asks_about_hosts and not policy.asks_about_hosts)
+        and not (tool.searches and not policy.searches)
     ]
 
 
@@ -91,7 +122,7 @@ class Policies:
 
     def __init__(self, store: Store, events: EventBus, config: Config) -> None:
         self._store = store
-        self._usual = (config[TOOL_GROUPS], config[host_rules.UNKNOWN_HOSTS] == host_rules.ASK)
+        self._usual = read_offer_settings(config)
         self._facts: AccessRules | None = None
         self._state = ""  # that the rules were in when these facts were read; '': none that is known
         self._known: dict[str, GroupPolicy] = {}

@@ -19,6 +19,7 @@ _BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _BLANK = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xE0100, 0xE01F0))
 )
+_HINTS = dict.fromkeys((0x00AD, 0x200B, 0x2060, 0xFEFF))
 _NUMBERED = "⟨U+"
 _VARIANTS = range(0xFE00, 0xFE10)  # of the sign before, such as a coloured heart
 
@@ -27,13 +28,7 @@ def show_hidden(text: str) -> str:
     """On one line. Takes time by the length of the text."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
-    shown: list[str] = []
-    before, marks = "", 0
-    for sign in _BREAK.sub(f" {LINE_BREAK} ", clean(text)):
-        marks = marks + 1 if unicodedata.combining(sign) else 0
-        shown.append(_show(sign, before, marks))
-        before = sign
-    return " ".join("".join(shown).split())
+    return " ".join(_show_line(_BREAK.sub(f" {LINE_BREAK} ", clean(text))).split())
 
 
 def _show(sign: str, before: str, marks: int) -> str:
@@ -61,6 +56,22 @@ def show_hidden_in_lines(text: str) -> str:
     """The same for a text that keeps its lines and how far they are indented."""
     lines = _BREAK.sub("\n", clean(text)).split("\n")
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + show_hidden(line) for line in lines)
+
+
+def show_hidden_signs(text: str) -> str:
+    """The same for a text that stays as it is laid out. Signs that only say where a word may be broken are left out."""
+    lines = _BREAK.sub("\n", clean(text)).translate(_HINTS).split("\n")
+    return "\n".join(line if line.isascii() and line.isprintable() else _show_line(line) for line in lines)
+
+
+def _show_line(line: str) -> str:
+    shown: list[str] = []
+    before, marks = "", 0
+    for sign in line:
+        marks = marks + 1 if unicodedata.combining(sign) else 0
+        shown.append(sign if sign == "\t" else _show(sign, before, marks))
+        before = sign
+    return "".join(shown)
 
 
 def hides_something(text: str) -> bool:

@@ -185,6 +185,41 @@ class HostAsker(Protocol):
         ...
 
 
+class WebPage(Struct, frozen=True, kw_only=True):
+    """What stands at an address. `picture`: its type, if it is one, and then the bytes. `problem`: why there is no
+    text. `cut`: it goes on, and what follows was not read."""
+
+    url: str  # that answered, after redirects
+    code: int  # of HTTP
+    media_type: str
+    title: str = ""
+    text: str = ""
+    picture: str = ""
+    data: bytes = b""
+    problem: str = ""
+    cut: bool = False
+
+
+class PageFetcher(Protocol):
+    """Reads pages over the caller's own way out."""
+
+    async def fetch(self, caller: "Caller", url: str, *, kept: bool) -> WebPage:
+        """`kept`: the text of a moment ago will do. Raises Refused, Unavailable."""
+        ...
+
+
+class FoundPage(Struct, frozen=True):
+    title: str
+    url: str
+    snippet: str
+
+
+class PageSearcher(Protocol):
+    """Asks the operator's search service."""
+
+    async def search(self, caller: "Caller", turn_id: str | None, query: str, most: int) -> Sequence[FoundPage]: ...
+
+
 class QuestionAsker(Protocol):
     """Asks the people of a conversation."""
 
@@ -244,6 +279,9 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
+    pages: PageFetcher | None = None  # None: nothing of the web is reached from this process
+    searcher: PageSearcher | None = None  # the same
+    search_by_tool: "Callable[[ToolCall, str], Awaitable[str]] | None" = None  # of an MCP server, if it is that
     may_act: FenceCheck = always
     shared: bool = False  # other gateways change rules in the same store
     passing: FilePassing | None = None  # of files to other gateways; None: there are none

@@ -30,7 +30,7 @@ Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: th
 
 
 class ForwardedResult(msgspec.Struct, frozen=True):
-    """The answer of another server, to be passed on as it is: content, structure, and whether it failed."""
+    """Content blocks: the answer of another server, passed on as it is, or a text with a picture."""
 
     content: list[dict[str, Any]]
     structured: dict[str, Any] | None = None
@@ -78,6 +78,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     here: bool = False  # it speaks in the room of its turn, which no parameter names
     quick: bool = False
     core: bool = False  # every turn starts with it; the others are found
+    searches: bool = False  # it is of no use where no service that searches the web is set
     former_names: tuple[str, ...] = ()  # of the parameter in `scoped_by`: rules may still use them
 
     @property
@@ -116,6 +117,7 @@ def tool(
     here: bool = False,
     quick: bool = False,
     core: bool = False,
+    searches: bool = False,
     former_names: tuple[str, ...] = (),
     read_only: bool = False,
     destructive: bool = False,
@@ -134,6 +136,7 @@ def tool(
     that is held. `reads` finds what a call reads besides its arguments. After a call was allowed it must find the
     same, else people are asked again. `here`: it speaks in the room of its turn. `quick`: it waits for nothing but
     quick reads, and needs no task. `core`: every turn starts with it; agents find the others by find_tools.
+    `searches`: nobody is offered the tool where no service is set.
     `former_names`: older names of the parameter in `scoped_by`, which calls and rules may go on using.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
@@ -158,6 +161,7 @@ def tool(
             here=here,
             quick=quick,
             core=core,
+            searches=searches,
             former_names=former_names,
         )
         registry.add(made.name, made, origin=function.__module__)
@@ -200,9 +204,9 @@ def _make(
     if scoped_by is not None and scoped_by not in signature.parameters:
         raise SetupError(f"tool {name} is scoped by {scoped_by!r}, which is not one of its parameters")
     arguments = _arguments(name, parameters)
-    structured = signature.return_annotation is not str
+    structured = signature.return_annotation not in (str, ForwardedResult)
     if structured and not _is_structure(signature.return_annotation):
-        raise SetupError(f"tool {name} must return a dataclass, a msgspec.Struct or str")
+        raise SetupError(f"tool {name} must return a dataclass, a msgspec.Struct, str or ForwardedResult")
     listed: dict[str, Any] = {
         "name": name,
         "description": description,

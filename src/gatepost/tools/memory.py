@@ -25,7 +25,7 @@ from gatepost.store.memory.recall import find
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
-from gatepost.store.sessions import forks, sessions, turns
+from gatepost.store.sessions import forks, sessions, tool_calls, turns
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 from gatepost.tools.kit.lookup_helpers import parse_time
@@ -286,7 +286,10 @@ def _make_entry(
         address=audience.address if scope is MemoryScope.ROOM else "",
         message_id=spoken.id if spoken is not None else None,
         speaker=spoken.sender if spoken is not None else "",
-        trust=_judge(source, turn.rights if turn is not None and spoken is not None else ""),
+        trust=_judge(
+            "read" if turn is not None and tool_calls.has_foreign(db, turn.id) else source,
+            turn.rights if turn is not None and spoken is not None else "",
+        ),
         turn_id=turn.id if turn is not None else "",
         created_at=call.now,
     )

@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.egress.egress_socket import EgressDeps
+from gatepost.egress.way_out import EgressDeps
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator

@@ -31,7 +31,8 @@ from gatepost.core.files.untrusted_files import UntrustedFolder, is_larger, open
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.egress.egress_socket import EgressDeps, EgressSocket
+from gatepost.egress.egress_socket import EgressSocket
+from gatepost.egress.way_out import EgressDeps
 from gatepost.flow.sessions.host import sandbox_processes
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
 from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer

@@ -59,8 +59,9 @@ PLAN, AFTER_PLAN = "plan", "acceptEdits"
 PLACEHOLDER = "No response requested."
 EXIT_PLAN = "ExitPlanMode"  # so it asks whether its plan is approved; it then goes on in the same turn
 ASK = "AskUserQuestion"  # so it asks people; it takes their answers by the words of its questions
-# What the gateway does itself.
-NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage"]
+# What the gateway does itself, or what cannot work: its own way to pages asks the vendor about each host, which no
+# sandbox reaches, and its search is run by the vendor.
+NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage", "WebFetch", "WebSearch"]
 KINDS = {EXIT_PLAN: PermissionRequestKind.PLAN, ASK: PermissionRequestKind.QUESTION}
 USUAL = "default"  # said aloud: a conversation that goes on without a model keeps the one it had
 LARGEST_LINE = 64 * 1024 * 1024  # of what the client says; a tool's result is one

@@ -4,6 +4,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from gatepost.core.errors import GatepostError, SetupError
@@ -11,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.money import render_usd
 from gatepost.core.settings import Config
-from gatepost.egress import audio, speech
+from gatepost.egress import audio, speech, web_search
 from gatepost.egress.prices import FILE as FILE_OF_PRICES
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range, world_of
@@ -31,6 +32,7 @@ from gatepost.flow.sessions.sandbox.sandbox_requirements import (
     parse_programs,
 )
 from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.gate.policies import SEARCH_SERVICE
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
 from gatepost.serve.health.findings import Finding
@@ -43,6 +45,7 @@ from gatepost.store.rooms import channel_instances
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
 
+WEB_LIBRARIES = ("trafilatura", "pypdf")  # of the extra `web`
 MOST_NAMED = 5  # secrets that do not open
 
 
@@ -55,6 +58,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
         *_mounts(home, config, every),
         *_limits(config, every),
         *_voice(home, config),
+        *_web(config, sealed),
     ]
 
 
@@ -232,6 +236,28 @@ def _voice(home: Home, config: Config) -> Iterator[Finding]:
             return
         cost = f"{render_usd(price.minute)} a minute" if price.minute else "at no cost"
         yield Finding("ok", "voice", f"transcripts of recordings are made by {model} at {where}, {cost}")
+
+
+def _web(config: Config, sealed: list[Secret]) -> Iterator[Finding]:
+    """Say what reads pages, and who is asked to search. Settings that are not well are told of elsewhere."""
+    missing = [name for name in WEB_LIBRARIES if find_spec(name) is None]
+    if missing:
+        text = f"fetch reads pages with all that stands around their text, and no PDF: {', '.join(missing)} is missing"
+        yield Finding("note", "web", text, "pip install 'gatepost[web]'")
+    try:
+        service = web_search.find_search_service(config)
+    except GatepostError:
+        return
+    if service is None:
+        yield Finding("note", "search", "agents have no search_web", f"{SEARCH_SERVICE.name} names a service")
+        return
+    where = service.connector or str(service.url.target if service.url is not None else "")
+    text = f"search_web asks {service.kind} ({where}), {render_usd(service.price)} a query"
+    if service.needs_key and not any(each.name == web_search.SEARCH_API_KEY for each in sealed):
+        remedy = f"gatepost secret set {web_search.SEARCH_API_KEY}"
+        yield Finding("warn", "search", f"{text}; its key is missing", remedy)
+        return
+    yield Finding("ok", "search", text)
 
 
 def _parents(folder: str) -> list[str]:

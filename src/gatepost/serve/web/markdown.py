@@ -4,21 +4,14 @@ Links open elsewhere and learn nothing about where they were. The work is linear
 tens of milliseconds. So this module runs as a process of its own (`python -m`), which `markdown_renderer` starts.
 """
 
-import os
-import resource
-import struct
-import sys
-from typing import BinaryIO
-
+from gatepost.core.process.worker_loop import limit_process, serve
 from gatepost.messages.markdown.dialects import HTML, vary
 from gatepost.messages.markdown.markup import LONGEST, render_counted
 from gatepost.serve.web.code_colours import colour_code
 from gatepost.serve.web.plain_html import render_plain
 
 LARGEST_MEMORY = 1024 * 1024 * 1024
-NICENESS = 10
 
-_SIZE = struct.Struct("!I")
 _LINK = '<a href="{}" target="_blank" rel="noopener noreferrer nofollow">'
 _BOX = '<input type="checkbox" disabled{} aria-label="{}"> '
 
@@ -41,16 +34,10 @@ def render(text: str) -> str:
     return render_counted(text, PAGE)[0] if len(text) <= LONGEST else render_plain(text)
 
 
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Texts in, HTML out, one after the other, each behind its size, until there are no more."""
-    while head := requests.read(_SIZE.size):
-        text = requests.read(_SIZE.unpack(head)[0]).decode("utf-8", "surrogatepass")
-        html = render(text).encode("utf-8", "replace")
-        answers.write(_SIZE.pack(len(html)) + html)
-        answers.flush()
+def _render_raw(raw: bytes) -> bytes:
+    return render(raw.decode("utf-8", "surrogatepass")).encode("utf-8", "replace")
 
 
 if __name__ == "__main__":
-    os.nice(NICENESS)
-    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_MEMORY, LARGEST_MEMORY))
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    limit_process(LARGEST_MEMORY)
+    serve(_render_raw)

@@ -10,12 +10,7 @@ gets a part of the process's time. One that takes long is shown as it is written
 
 import asyncio
 import contextlib
-import socket
-import struct
-import subprocess
-import sys
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core import log
+from gatepost.core.process.worker_process import WorkerProcess
 from gatepost.messages.markdown.markup import LONGEST
 from gatepost.messages.outbound import Draft
 from gatepost.serve.web.plain_html import render_plain
@@ -36,55 +32,10 @@ SHARE = 4  # a draft rests so many times as long as its last rendering took
 HEAVY_S = 1.5  # of rendering, for a draft
 MOST_DRAFTS = 200  # that are remembered
 
-_SIZE = struct.Struct("!I")
+PROGRAM = "gatepost.serve.web.markdown"
+LARGEST_ANSWER = 256 * 1024 * 1024  # bytes; its memory is bounded as well
 
 _log = log.get("web")
-
-
-class MarkdownProcess:
-    """The process. It serves one caller at a time."""
-
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", "gatepost.serve.web.markdown"],
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    process_group=0,  # Ctrl-C in the terminal is the daemon's
-                )
-            except BaseException:
-                ours.close()
-                raise
-        ours.setblocking(False)
-        self._sock = ours
-        self._end = weakref.finalize(self, _stop_process, process, ours)
-
-    async def ask(self, text: str) -> str:
-        loop, raw = asyncio.get_running_loop(), text.encode("utf-8", "surrogatepass")
-        await loop.sock_sendall(self._sock, _SIZE.pack(len(raw)) + raw)
-        size = _SIZE.unpack(await self._read(_SIZE.size))[0]
-        return (await self._read(size)).decode()
-
-    async def _read(self, size: int) -> bytes:
-        loop, read = asyncio.get_running_loop(), bytearray()
-        while len(read) < size:
-            chunk = await loop.sock_recv(self._sock, size - len(read))
-            if not chunk:
-                raise ConnectionResetError("the renderer has ended")
-            read += chunk
-        return bytes(read)
-
-    def close(self) -> None:
-        self._end()
-
-
-def _stop_process(process: subprocess.Popen[bytes], sock: socket.socket) -> None:
-    process.kill()
-    process.wait()
-    sock.close()
 
 
 class MarkdownRenderer:
@@ -94,7 +45,7 @@ class MarkdownRenderer:
         self, deadline: float = DEADLINE_S, largest: int = LARGEST_CACHE, patience: float = PATIENCE_S
     ) -> None:
         self._deadline, self._largest, self._patience = deadline, largest, patience
-        self._worker: MarkdownProcess | None = None
+        self._worker: WorkerProcess | None = None
         self._turn = asyncio.Lock()
         self._under_way: dict[str, asyncio.Task[str]] = {}
         self._cache: OrderedDict[str, str] = OrderedDict()
@@ -138,9 +89,9 @@ class MarkdownRenderer:
         self.rendered += 1
         try:
             if self._worker is None:
-                self._worker = MarkdownProcess()
+                self._worker = WorkerProcess(PROGRAM, LARGEST_ANSWER)
             async with asyncio.timeout(self._deadline):
-                html = await self._worker.ask(text)
+                html = (await self._worker.ask(text.encode("utf-8", "surrogatepass"))).decode()
         except (TimeoutError, OSError) as error:
             _log.warning("a text was not rendered", length=len(text), error=str(error) or "it took too long")
             self.close()

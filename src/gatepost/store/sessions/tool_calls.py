@@ -4,6 +4,8 @@ from msgspec import Struct
 
 from gatepost.store.port import Db, inline_read
 
+FOREIGN = "foreign text"  # no digest of a call
+
 
 class CallIdentity(Struct, frozen=True):
     """The same for a call that is made again because its answer was lost. `number` counts the equal calls of a turn."""
@@ -24,6 +26,17 @@ def record_start(db: Db, call: CallIdentity) -> None:
         " ON CONFLICT (turn_id, digest, number) DO NOTHING",
         (call.digest, call.number, call.turn_id),
     )
+
+
+def mark_foreign(db: Db, turn_id: str) -> None:
+    """The turn has words of others before it, from a page: what it remembers from here on is no person's word. The
+    mark ends with the turn."""
+    record_start(db, CallIdentity(turn_id, FOREIGN, 0))
+
+
+@inline_read
+def has_foreign(db: Db, turn_id: str) -> bool:
+    return db.row("SELECT 1 FROM calls WHERE turn_id = ? AND digest = ?", (turn_id, FOREIGN)) is not None
 
 
 def record_settled(db: Db, calls: list[CallIdentity]) -> None:

@@ -33,7 +33,8 @@ from gatepost.mailbox.runner_frames import TurnErrorClass
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
 AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
-_ASKED_FOR = ("bash", "edit", "webfetch", "websearch", "task", "external_directory")
+_ASKED_FOR = ("bash", "edit", "task", "external_directory")
+NOT_OURS = ("webfetch", "websearch")  # the gateway's `fetch` does that, and says why a host is refused
 _PLANNING = {"bash": "ask", "edit": "deny", "task": "ask"}  # sub-agents and commands could change something
 _MOMENT = (1 << 48) - 1
 
@@ -106,7 +107,7 @@ def render_config(
             },
             OURS: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
         },
-        "permission": {"*": "allow"},
+        "permission": {"*": "allow", **dict.fromkeys(NOT_OURS, "deny")},
         "agent": {
             # What stands here comes after what holds for all: without it, a plan could be carried out while it is made.
             "plan": {"permission": {**_PLANNING, **foreign}},

@@ -24,7 +24,7 @@ from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_explanation import explain as explain_tool
 from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
-from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts, visible_tools
+from gatepost.gate.policies import load_policy_facts, read_offer_settings, visible_tools
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.access import (
@@ -101,7 +101,7 @@ def load_tools(home: Home) -> Registry[Tool]:
 def load_group_policy(db: Db, config: Config, folder: str) -> GroupPolicy:
     if groups.get(db, check_folder(folder)) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
-    return GroupPolicy(folder, load_policy_facts(db, config[TOOL_GROUPS]))
+    return GroupPolicy(folder, load_policy_facts(db, *read_offer_settings(config)))
 
 
 def explain_call(tools: Registry[Tool], policy: GroupPolicy, args: ExplainCallArgs) -> CallExplanation:

@@ -1,0 +1,133 @@
+"""Pages for agents: asked for over the agent's own way out, read in a process of its own, kept for a moment.
+
+A text is kept so that its parts are of one page, and are not asked for one by one.
+"""
+
+import asyncio
+from collections import OrderedDict
+
+from msgspec import Struct
+
+from gatepost.core.errors import Refused, Unavailable
+from gatepost.core.records import replace
+from gatepost.egress.endpoints import own_bases
+from gatepost.egress.http import HttpRefusal
+from gatepost.egress.page_reader import PageReader
+from gatepost.egress.page_text import UnreadPage
+from gatepost.egress.way_out import EgressDeps, WayOut
+from gatepost.egress.web_request import WebAnswer, fetch_page, read_url
+from gatepost.store.port import Db
+from gatepost.store.sessions import groups
+from gatepost.tools.call import Caller, WebPage
+
+TOOL = "fetch"
+MOST_AT_ONCE = 4  # requests of one session; others wait
+MOST_WAITING = 16
+MOST_SESSIONS = 256  # that are remembered
+KEPT_S = 600.0
+MOST_KEPT, LARGEST_KEPT = 64, 8_000_000  # texts, and characters of all of them
+LARGEST_PICTURE = 1_400_000  # bytes; encoded it is a third more, and an answer has its bound
+_PICTURES = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+class _KeptPage(Struct, frozen=True):
+    until: float
+    page: WebPage
+
+
+class _Session:
+    """One session's share."""
+
+    def __init__(self, way: WayOut) -> None:
+        self.way = way
+        self.requests, self.reading, self.waiting = asyncio.Semaphore(MOST_AT_ONCE), asyncio.Lock(), 0
+
+
+class WebPages:
+    def __init__(self, deps: EgressDeps, reader: PageReader | None = None) -> None:
+        self._deps, self._reader = deps, reader or PageReader()
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], _KeptPage] = OrderedDict()
+
+    async def find_way(self, caller: Caller) -> WayOut:
+        """Return the way out of the caller's sandbox, or one that obeys the same rules if no sandbox is awake."""
+        return (await self._find_session(caller)).way
+
+    async def fetch(self, caller: Caller, url: str, *, kept: bool) -> WebPage:
+        asked = read_url(url)
+        key, now = (caller.lane, str(asked)), asyncio.get_running_loop().time()
+        known = self._kept.get(key)
+        if kept and known is not None and known.until > now:
+            return known.page
+        session = await self._find_session(caller)
+        if session.waiting >= MOST_WAITING:
+            raise Unavailable("the web", f"{MOST_WAITING} requests of this conversation are under way; wait for them")
+        session.waiting += 1
+        try:
+            async with session.requests:
+                answer = await fetch_page(session.way, asked)
+                page = await self._read(session, answer)
+        except HttpRefusal as no:
+            raise explain_refusal(no, caller, TOOL) from None
+        finally:
+            session.waiting -= 1
+        self._keep(key, page, now)
+        return page
+
+    async def _read(self, session: _Session, answer: WebAnswer) -> WebPage:
+        kind, _, parameters = answer.headers.get("content-type", "").partition(";")
+        charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
+        kind = kind.strip().lower()[:100]
+        page = WebPage(url=str(answer.url), code=answer.status, media_type=kind)
+        picture = find_picture_type(answer.body)
+        if picture and len(answer.body) > LARGEST_PICTURE:
+            problem = f"it is a picture of {len(answer.body)} bytes; at most {LARGEST_PICTURE} are shown"
+            return replace(page, problem=problem)
+        if picture:
+            return replace(page, picture=picture, data=answer.body)
+        async with session.reading:  # the others of this session wait, and those of other sessions do not
+            found = await self._reader.read(UnreadPage(page.url, kind, charset, answer.body))
+        return replace(page, title=found.title, text=found.text, problem=found.problem, cut=found.cut)
+
+    async def _find_session(self, caller: Caller) -> _Session:
+        lane = caller.lane
+        session = self._sessions.get(lane)
+        way = self._deps.ways.get(lane) or (session.way if session is not None else None)
+        if way is None:
+            own = own_bases(await self._deps.store.read(_list_options, caller.folder))
+            way = self._deps.ways.get(lane) or WayOut(self._deps, caller, own)
+            session = self._sessions.get(lane)
+        if session is None:
+            session = self._sessions[lane] = _Session(way)
+        session.way = way
+        self._sessions.move_to_end(lane)
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)[1].way.close()
+        return session
+
+    def _keep(self, key: tuple[str, str], page: WebPage, now: float) -> None:
+        self._kept.pop(key, None)
+        if page.text:
+            self._kept[key] = _KeptPage(now + KEPT_S, page)
+        size = sum(len(each.page.text) for each in self._kept.values())
+        while len(self._kept) > MOST_KEPT or size > LARGEST_KEPT:
+            size -= len(self._kept.popitem(last=False)[1].page.text)
+
+
+def find_picture_type(body: bytes) -> str:
+    """By how it begins, whatever it is called; '' for what no model is shown."""
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in _PICTURES if body.startswith(mark)), "")
+
+
+def explain_refusal(no: HttpRefusal, caller: Caller, tool: str) -> Refused | Unavailable:
+    """In the words of the way out."""
+    if no.status < 500:
+        return Refused(caller.folder, tool, why=no.reason)
+    return Unavailable(no.target or "the web", no.reason)
+
+
+def _list_options(db: Db, folder: str) -> list[dict[str, object]]:
+    own = groups.get(db, folder)
+    return [dict(each.options) for each in ([own] if own else []) + groups.list_ancestors(db, folder)]
