@@ -77,6 +77,7 @@ async def test_a_command_finds_the_way_out_and_a_host_that_it_may_not_reach_is_a
         await channel.wait_for(lambda found: any("asks to reach a host" in each.message.text for each in found))
         await channel.wait_for(lambda found: any(each.message.text == "I asked" for each in found), PATIENCE)
         (asked,) = await gateway.store.read(waiting_requests.list_pending)
+        assert "Asked by someone: “the manual, please”" in channel.texts("fake:direct/boss")[0]  # who caused it
 
     assert (asked.name, asked.folder, bool(asked.turn_id)) == ("files.example.com:443", "home", True)
     assert f"a person was asked ({asked.id})".encode() in endpoint.calls[-1].raw
