@@ -188,7 +188,7 @@ async def test_two_thousand_hosts_at_once_make_few_cards_and_few_writes(
         return await write(*given, **named)
 
     monkeypatch.setattr(asking.store, "write", count)
-    judged = await asyncio.gather(*map(asking.socket._judge, targets))
+    judged = await asyncio.gather(*map(asking.socket.way.judge, targets))
     assert not any(each.allowed for each in judged)
     assert len(await pending(asking)) == MOST_WAITING == writes[0]
     assert len(await asking.store.read(outbox.OUTBOX.list, "ORDER BY id")) == MOST_WAITING
