@@ -1,7 +1,7 @@
-"""Skills under lock, in a real sandbox: what people agreed to is there, cannot be changed, and can be run; what an agent
-writes for itself is not listed until somebody agrees."""
+"""Skills under lock, in a real sandbox: what people agreed to is there, cannot be changed, and can be run.
 
-import asyncio
+What an agent writes for itself is not listed until somebody agrees."""
+
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled
 from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import until
 
 SKILL = "---\ndescription: How bread-is-baked.\n---\nRun scripts/bake.sh.\n"
 SCRIPT = SkillFile("scripts/bake.sh", True, b"#!/bin/sh\necho baked-by-the-script\n")
@@ -84,6 +85,4 @@ def _system(call: Any) -> bytes:
 
 async def _begin_anew(gateway: Gateway) -> None:
     gateway.events.group("home")
-    async with asyncio.timeout(PATIENCE):
-        while gateway.sessions.awake:
-            await asyncio.sleep(0.02)
+    await until(lambda: not gateway.sessions.awake, "the sandbox to end")

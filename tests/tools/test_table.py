@@ -20,7 +20,8 @@ load_package("gatepost.tools")
 TABLE = {  # the deepest tier that has a tool
     Tier.WORKER: "reply send_file like edit get_work inspect_messages get_thread find_messages inspect_session"
     " log_external_cost set_title set_branch ask_user_question send_card schedule_task update_task pause_task"
-    " resume_task cancel_task list_tasks inspect_tasks remember recall forget keep_facts find_tools call_tool fetch search_web",
+    " resume_task cancel_task list_tasks inspect_tasks remember recall forget keep_facts find_tools call_tool fetch"
+    " search_web",
     Tier.AGENT: "send post send_voice delete dislike forward quote repost pin_message unpin_message unpin_all"
     " pane_set_prompts pane_set_title fetch_history get_history inspect_routing inspect_identity refresh_groups"
     " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent observe_group"
