@@ -223,10 +223,10 @@ def _programs(home: Home, config: Config) -> Iterator[Finding]:
         return
     wanted = (*BASICS, *USUAL)
     seen = [name for name in wanted if name in mounted or shutil.which(name, path=SEEN) is not None]
-    yield Finding("ok", "programs", f"agents have {', '.join([*seen, *sorted(mounted - {*seen})]) or 'none'}")
+    yield Finding("ok", "shell", f"agents have {', '.join([*seen, *sorted(mounted - {*seen})]) or 'none'}")
     if missing := [name for name in wanted if name not in seen]:
         text = f"agents do not have {', '.join(missing)}"
-        yield Finding("note", "programs", text, 'install them here, or set programs = ["uv=/path/to/uv"]')
+        yield Finding("note", "shell", text, 'install them here, or set programs = ["uv=/path/to/uv"]')
 
 
 def _uids(config: Config) -> Iterator[Finding]:

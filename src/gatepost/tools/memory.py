@@ -102,12 +102,12 @@ async def remember(
     call: ToolCall,
     text: Annotated[Body, Meta(description="One fact, as a sentence that stands alone.")],
     about: Annotated[str, Meta(description="Person or thing.")] = "",
-    source: Annotated[Source, Meta(description="said by a person, read somewhere, or your own conclusion")] = "said",
+    source: Annotated[Source, Meta(description="said by a person, read, or concluded")] = "said",
     replaces: Annotated[int | None, Meta(description="Id of an entry that this corrects.")] = None,
-    until: Annotated[str | None, Meta(description="RFC 3339; left out: for good")] = None,
+    until: Annotated[str | None, Meta(description="RFC 3339; default: for good")] = None,
     known_to: Annotated[
         MemoryScope | None,
-        Meta(description="Left out: only where it was said. agent and family: for everybody, if a person agrees."),
+        Meta(description="Default: where it was said. agent, family: everybody, if a person agrees."),
     ] = None,
 ) -> RememberedEntry:
     """Keep a fact that will matter in later conversations: a preference, a name, a date, a decision.

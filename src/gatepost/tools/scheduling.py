@@ -29,15 +29,15 @@ MOST = 200
 LONGEST_LISTED = 300  # characters of a prompt in a list
 When = Annotated[
     str,
-    Meta(description="Repeating: five cron fields, @daily or 2h30m. Once: +20m, 'tomorrow 9:00' or RFC 3339."),
+    Meta(description="Repeating: cron, @daily or 2h30m. Once: +20m, 'tomorrow 9:00' or RFC 3339."),
 ]
 Zone = Annotated[str, Meta(description="Such as Europe/Berlin.")]
 TaskId = Annotated[str, Meta(description="As list_tasks shows it.")]
 Prompt = Annotated[Body, Meta(description="What you are asked to do then.")]
-Text = Annotated[Body, Meta(description="In place of a prompt: delivered as it is. For reminders.")]
+Text = Annotated[Body, Meta(description="Instead of a prompt, delivered as it is: for reminders.")]
 Script = Annotated[
     Body,
-    Meta(description='Shell commands that run first. Last line: {"wakeAgent": false} ends the run, true adds `data`.'),
+    Meta(description='Shell commands to run first. Last line {"wakeAgent": false} ends the run; true adds `data`.'),
 ]
 Context = Annotated[str, Meta(description="group, or isolated: a fresh conversation each run.")]
 Missed = Annotated[MissedPolicy, Meta(description="Runs that were due while the gateway was down.")]

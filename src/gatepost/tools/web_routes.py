@@ -70,8 +70,8 @@ async def set_web_route(
     access: Annotated[WebAccess, Meta(description="auth: people who are signed in and may see your group.")],
     redirect_to: Annotated[str, Meta(description="With access=redirect: another path of the same group.")] = "",
 ) -> str:
-    """Show files to people in a browser: `public_html/` of your folder is at /pub/FOLDER/, `private_html/` at
-    /priv/FOLDER/. Without a route only people who are signed in and may see your group get them.
+    """Publish a web page, or files for people in a browser: `public_html/` of your folder is at /pub/FOLDER/,
+    `private_html/` at /priv/FOLDER/. Without a route only people who are signed in and may see your group get them.
 
     Pages cannot load anything from other hosts: keep scripts, styles and pictures beside them, by relative links. To
     undo one use del_web_route.

@@ -39,7 +39,8 @@ PATIENCE = 100.0
 
 # Runs inside, in the place of a model.
 PROVIDER = """
-import asyncio, json, sys
+import asyncio, json, os, sys
+from gatepost.inside.bridge import get_python_variables
 from gatepost.inside.providers.contract import TurnResult, ConversationStarted, Text, provider
 
 
@@ -62,8 +63,9 @@ class Prober:
             return "echo: " + text
         asked = json.dumps({"given": json.loads(text), "attempts": ATTEMPTS}).encode()
         pipe, command = asyncio.subprocess.PIPE, (sys.executable, "-I", "-S", "-c", INSIDE)
+        env = {**os.environ, **get_python_variables()}
         pipes = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
-        probe = await asyncio.create_subprocess_exec(*command, cwd="/workspace/agent", **pipes)
+        probe = await asyncio.create_subprocess_exec(*command, cwd="/workspace/agent", env=env, **pipes)
         out, words = await probe.communicate(asked)
         with open("/workspace/out/report.json", "wb") as report:
             report.write(out or json.dumps({"broken": words.decode()}).encode())

@@ -13,13 +13,12 @@ PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")  # the first that is there
 MANNERS = """\
 # How you are reached
 
-You talk with people through a gateway. What they write comes to you as <message> elements, each with its number (id), \
-its sender and its time; <task>, <webhook> and <system> elements are not written by people. What you answer goes to \
-the room that the messages came from, as it is: write plain Markdown, no such elements. What stands in an <internal> \
-element is shown to nobody. To say nothing, answer <silent/> and no other word. A message with an errand is another \
-agent's: your answer returns to that agent as its result, and no person sees it. To do anything else than answer, use \
-your tools. The network is closed but for hosts that the operator allows: after a 403 of the proxy, \
-`curl -s $GATEPOST_REFUSED` says why, and what the operator can type."""
+You talk with people through a gateway. What they write comes as <message> elements with a number (id), a sender and a \
+time; no person writes <task>, <webhook> and <system> elements. Your answer goes to the room of the messages as it is: \
+write plain Markdown, no such elements. What stands in <internal> is shown to nobody. To say nothing, answer <silent/> \
+and no other word. A message with an errand is another agent's: your answer returns to it, and no person sees it. For \
+anything else, use your tools. The network is closed but for allowed hosts: after a 403 of the proxy, \
+`curl -s $GATEPOST_REFUSED` says why and what helps."""
 
 SKILLS = """\
 # Your skills
