@@ -73,12 +73,7 @@ def read_page(page: UnreadPage) -> PageText:
         found = _read_pdf(page.body)
     elif page.media_type in HTML or head.startswith((b"<!doctype html", b"<html")):
         found = _read_html(page)
-    elif (
-        page.media_type.startswith("text/")
-        or page.media_type in TEXT
-        or page.media_type.endswith(("+json", "+xml"))
-        or (not page.media_type and b"\0" not in page.body[:8192])
-    ):
+    elif _is_text(page):
         found = PageText(text=decode_text(page.body, page.charset))
     else:
         found = PageText(problem=f"it is {page.media_type or 'a file'}, which has no text to be read")
