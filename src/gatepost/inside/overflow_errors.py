@@ -81,17 +81,20 @@ _ANSWERS = (
     rf"range of max_tokens (?:is|should be) \[\d+, ?(?P<answer>{_NUMBER})\]",
     rf"`?max_(?:completion_)?tokens`? must be less than or equal to `?(?P<answer>{_NUMBER})",
 )
-_OVERFLOWS = tuple(re.compile(text, re.IGNORECASE | re.DOTALL) for text in (*_ANSWERS, *_TEXTS))
-_PACE = re.compile(r"rate limit reached|per minute.{0,200}\bUsed \d", re.IGNORECASE | re.DOTALL)  # passes by waiting
+_PACE = r"rate limit reached|per minute.{0,200}\bUsed \d"  # passes by waiting
+_FLAGS = re.IGNORECASE | re.DOTALL
 
 
 def find_overflow(words: str) -> ContextOverflow | None:
-    """Return what an error says about the size of the request; None if it is about something else."""
+    """Return what an error says about the size of the request; None if it is about something else.
+
+    The patterns are compiled when an error comes, because each start of a sandbox would pay for them.
+    """
     words = words[:LONGEST]
-    if _PACE.search(words):
+    if re.search(_PACE, words, _FLAGS):
         return None
-    for pattern in _OVERFLOWS:
-        if found := pattern.search(words):
+    for text in (*_ANSWERS, *_TEXTS):
+        if found := re.search(text, words, _FLAGS):
             named = found.groupdict()
             if answer := _read_number(named.get("answer")):
                 return ContextOverflow(answer=answer)
