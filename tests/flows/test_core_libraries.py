@@ -1,7 +1,7 @@
 """A gateway with the libraries of `requirements.lock` alone, as `make run` has it: those of extras are hidden."""
 
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,16 +9,22 @@ from tests.hidden_libraries import find_extra_libraries, render_hiding
 
 from gatepost_testing.daemon import DaemonProcess
 
+LATER = ("httpx2", "idna", "yaml")  # libraries of the core that are loaded when they are first used
+
+
+def make_daemon(folder: Path, hidden: Iterable[str]) -> DaemonProcess:
+    (folder / "hide").mkdir()
+    (folder / "hide" / "sitecustomize.py").write_text(render_hiding(hidden))
+    daemon = DaemonProcess(folder / "home")
+    daemon.env["PYTHONPATH"], daemon.anew = str(folder / "hide"), True
+    return daemon
+
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[DaemonProcess]:
     hidden = find_extra_libraries()
     assert {"fido2", "psycopg", "argon2"} <= hidden, "else nothing is hidden"
-    (tmp_path / "hide").mkdir()
-    (tmp_path / "hide" / "sitecustomize.py").write_text(render_hiding(hidden))
-    daemon = DaemonProcess(tmp_path / "home")
-    daemon.env["PYTHONPATH"], daemon.anew = str(tmp_path / "hide"), True
-    with daemon:
+    with make_daemon(tmp_path, hidden) as daemon:
         yield daemon
 
 
@@ -28,3 +34,8 @@ def test_it_starts_serves_its_page_and_answers(bare: DaemonProcess) -> None:
     answered = bare.gatepost("chat", "-m", "hello", "--wait")
     assert "Hello!" in answered.stdout, answered.stderr
     assert "ModuleNotFoundError" not in bare.stderr()
+
+
+def test_a_start_waits_for_no_library_that_is_used_later(tmp_path: Path) -> None:
+    with make_daemon(tmp_path, LATER) as daemon, urllib.request.urlopen(daemon.address) as page:
+        assert page.status == 200

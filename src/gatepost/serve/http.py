@@ -56,8 +56,10 @@ def get_bound_address(listen: ListenAddress, sock: socket.socket) -> ListenAddre
 
 
 def _bind_tcp(listen: ListenAddress) -> socket.socket:
+    # A name in bytes is taken as it is; for one in letters Python loads the tables of international names.
+    host = listen.host.encode() if listen.host.isascii() else listen.host
     try:
-        found = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise SetupError(
             f"{listen}: the host is not known here ({error.strerror}); choose another with --listen"
@@ -68,7 +70,7 @@ def _bind_tcp(listen: ListenAddress) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(where)
+        sock.bind((str(where[0]).encode(), *where[1:]))
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 LARGEST = 8 * 1024  # characters
@@ -71,6 +70,8 @@ def _parse(text: str) -> tuple[dict[str, Any] | None, str]:
 
 def _load(text: str) -> Any:
     """None: it is no YAML, or none that anybody writes."""
+    import yaml  # a start would wait for it, and most gateways never read a skill
+
     if text.count("[") + text.count("{") > MOST_OPENED:
         return None
     try:

@@ -21,7 +21,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.json_web_tokens import NotProven, TokenHeader, find_key, read_keys
 
 if TYPE_CHECKING:
-    from gatepost.serve.web.signin.provider_transport import ProviderTransport
+    from gatepost.serve.web.provider_transport import ProviderTransport
 
 T = TypeVar("T")
 WHAT = "the sign-in provider"
@@ -198,7 +198,7 @@ class ProviderClient:
 @cache
 def _get_transport() -> "ProviderTransport":
     """Takes a while: the library is loaded, and the certificates are read."""
-    from gatepost.serve.web.signin.provider_transport import ProviderTransport
+    from gatepost.serve.web.provider_transport import ProviderTransport
 
     return ProviderTransport()
 
