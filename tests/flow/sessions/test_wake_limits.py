@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.flow.sessions.wake_limits import IdleSession, SessionSlots
+from gatepost.flow.sessions.wake_limits import IdleSession, SessionSlots, must_yield
 
 
 def drain(slots: SessionSlots) -> list[str]:
@@ -73,6 +73,13 @@ def test_every_want_is_met_exactly_once_whatever_the_order(wants: list[tuple[int
         for session in taken:
             slots.release(session)
     assert sorted(met) == sorted({f"{folder}{number}" for number, folder, _ in wants})
+
+
+def test_only_a_group_that_is_at_work_beside_others_gives_way_with_its_further_starts() -> None:
+    assert must_yield("acme/busy", {"acme/busy", "acme/quiet"})
+    assert not must_yield("acme/busy", {"acme/busy"}), "nobody else is at work"
+    assert not must_yield("acme/new", {"acme/busy", "acme/quiet"}), "its first session"
+    assert not must_yield("acme/new", set())
 
 
 def resting(**idle: int) -> list[IdleSession]:

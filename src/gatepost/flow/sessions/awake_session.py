@@ -76,13 +76,16 @@ class AwakeSession:
         provider: str,
         rested: Callable[[], None],
         started: Callable[[], None] = lambda: None,
+        *,
+        yields: bool = False,
     ) -> None:
-        """`rested`: called when a turn is over; `started`: when it has its first work."""
+        """`rested`: called when a turn is over; `started`: when it has its first work. `yields`: it starts in the time
+        of the processors that others leave."""
         self.deps, self.session, self.group, self.provider = deps, session, group, provider
         self.limits = limits_of(deps.config, group)  # those of the groups above it are read before it starts
         self.rings = 0
         self.runner = RunnerProtocol(deps, session, group, provider, self)
-        self.turn_ended, self._started = rested, started
+        self.turn_ended, self._started, self._yields = rested, started, yields
         self._started_at = self.runner.heard_at
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
@@ -311,6 +314,8 @@ class AwakeSession:
         session = self.session
         await self._measure()
         self.sandbox = await kind.start(plan)
+        if not self._yields:
+            self.sandbox.end_start()
         self.deps.freezer.add(self.sandbox)
         # Served only now: who connects is held against the sandbox that was started.
         bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())

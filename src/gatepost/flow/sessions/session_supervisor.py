@@ -414,7 +414,13 @@ class SessionSupervisor:
         if why := self.host_limits.find_why_asleep(session.folder):
             raise Unavailable("the agent", why, retry_after=FILLED_S)
         live = self._live[session_id] = AwakeSession(
-            self.deps, session, group, group.provider, self._wake_next, self._wake_next
+            self.deps,
+            session,
+            group,
+            group.provider,
+            self._wake_next,
+            self._wake_next,
+            yields=self.limits.must_yield(session.folder),
         )
         if session_id in self._outdated:
             live.end_after_turn(CHANGED)

@@ -177,6 +177,14 @@ class SessionSlots:
         self._background.discard(session_id)
 
 
+def must_yield(folder: str, working: Collection[str]) -> bool:
+    """Decide if a start gives way: its group has a session at work already, and so has another group.
+
+    The first session of a group starts at once: in the time that others leave it would wait long on a busy machine.
+    """
+    return folder in working and len(working) > 1
+
+
 class WakeLimits:
     def __init__(
         self,
@@ -222,9 +230,16 @@ class WakeLimits:
             live = awake.get(session_id)
             if now - since > START_S or (live is not None and live.runner.claimed):
                 del self._starting[session_id]
-        working = {live.session.folder for live in awake.values() if not live.is_idle or live.idle_for < JUST_NOW}
-        usual = max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS
+        usual = max(1, PROCESSORS - 1) if len(self._list_working()) > 1 else 2 * PROCESSORS
         return len(self._starting) < usual
+
+    def must_yield(self, folder: str) -> bool:
+        """Return True if a start of this group gives way to those who work."""
+        return must_yield(folder, self._list_working())
+
+    def _list_working(self) -> set[str]:
+        """Return the groups that have a session at work, or had one just now."""
+        return {each.session.folder for each in self._list_awake() if not each.is_idle or each.idle_for < JUST_NOW}
 
     def has_room(self) -> bool:
         """Return True if the machine's memory has room for one more; if not, the one that rests longest makes way."""
