@@ -398,11 +398,12 @@ def restore(db: Db, ids: Iterable[int]) -> list[int]:
     return restored
 
 
-# Entries that took the place of another one, or of what had taken it, and so on.
-_LATER = (
-    "WITH RECURSIVE later (id, ended_at) AS (SELECT n.id, n.ended_at FROM memories n WHERE n.replaces = memories.id"
+# A condition on `memories`: nothing is in force that took its place, or the place of what had taken it, and so on.
+_NOTHING_LATER = (
+    "NOT EXISTS (WITH RECURSIVE later (id, ended_at) AS"
+    " (SELECT n.id, n.ended_at FROM memories n WHERE n.replaces = memories.id"
     " UNION SELECT n.id, n.ended_at FROM memories n JOIN later l ON n.replaces = l.id)"
-    " SELECT 1 FROM later WHERE ended_at IS NULL"
+    " SELECT 1 FROM later WHERE ended_at IS NULL)"
 )
 
 
@@ -423,4 +424,4 @@ def list_restorable(db: Db, chosen: MemoryFilter, now: int) -> list[Memory]:
         conditions.append(f"folder IN ({_marks(chosen.folders) or 'NULL'})")
         params += chosen.folders
     where = " AND ".join(conditions)
-    return MEMORIES.list(db, f"WHERE {where} AND NOT EXISTS ({_LATER}) ORDER BY id DESC LIMIT ?", *params, chosen.limit)
+    return MEMORIES.list(db, f"WHERE {where} AND {_NOTHING_LATER} ORDER BY id DESC LIMIT ?", *params, chosen.limit)
