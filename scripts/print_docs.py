@@ -303,6 +303,8 @@ OTHER_COMMANDS = {
     "session.stop_all": "gatepost stop",
     "settings.in_use": "gatepost settings",
     "settings.list": "gatepost settings",
+    "skill.agree": "gatepost skill add",
+    "skill.read_draft": "gatepost skill add",
 }
 WITHOUT_COMMAND = {
     "connector.check": "`gatepost doctor` tries every connector",
@@ -313,6 +315,7 @@ WITHOUT_COMMAND = {
     "policy.tools": "`gatepost tools` lists what a group may call",
     "session.close": "the next message of a conversation is enough for the command line",
     "session.send": "`gatepost chat` speaks in the terminal's own room",
+    "skill.card": "`gatepost skill add` shows it before it asks",
 }
 
 

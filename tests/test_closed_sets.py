@@ -98,6 +98,15 @@ OPEN_FIELDS = {
         ),
         "an address on the web",
     ),
+    **dict.fromkeys(
+        (
+            "serve/control/arguments/skills.py SkillCard.origin",
+            "serve/control/arguments/skills.py WaitingSkill.origin",
+            "store/sessions/skills.py AgreedSkill.origin",
+            "store/sessions/skills.py SkillContent.origin",
+        ),
+        "a path, or an address on the web",
+    ),
     "core/process/home_lock.py LockHolder.role": "the lock file of another version may name another role",
     **dict.fromkeys(
         (

@@ -20,10 +20,11 @@ from gatepost.core.money import parse_usd
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
 from gatepost.egress import prices, rules, secret_bindings
-from gatepost.flow.group_files import check_path
+from gatepost.flow.group_files import check_path, check_skill_name
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_spoken_time, parse_zone
+from gatepost.flow.skills.skill_sources import read_address
 from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
@@ -165,6 +166,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "connector.accept name": settings.check_name,
     "settings.set name": settings.SETTINGS.__getitem__,
     "settings.unset name": settings.SETTINGS.__getitem__,
+    **{f"skill.{each} name": check_skill_name for each in ("agree", "read_draft", "read_update", "rm", "show")},
+    "skill.read source": read_address,
     "value": str,
     "path": check_path,
     "site.set path": parse_site_path,

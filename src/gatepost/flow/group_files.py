@@ -20,7 +20,7 @@ MOST_FILES, DEEPEST = 500, 8  # below skills/
 MOST_ENTRIES = 2000  # files and folders that one look sees
 _writing = threading.Lock()  # between a look at the version and the write nobody else of us writes
 LARGEST_SKILL = 100_000
-NAME_OF_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
+_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 
 def check_path(path: str) -> str:
@@ -133,10 +133,19 @@ def _check_count(root: UntrustedFolder, folder: str) -> None:
         raise Invalid("path", f"there are {MOST_FILES} files below {SKILLS}/ already")
 
 
+def is_skill_name(name: str) -> bool:
+    return _SKILL.match(name) is not None
+
+
+def check_skill_name(name: str) -> str:
+    if not is_skill_name(name):
+        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and hyphens, at most 64")
+    return name
+
+
 def check_skill(name: str, content: str) -> str:
     """Its text, if it can be one."""
-    if not NAME_OF_SKILL.match(name):
-        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
+    check_skill_name(name)
     text = clean(content)
     if not text.strip() or len(text) > LARGEST_SKILL:
         raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")

@@ -274,7 +274,7 @@ class Dispatch:
             if call.approved is not None and tool.reads is not None:
                 found = await tool.reads(call, arguments)
                 if changed := call.approved.reads.list_changed(found):
-                    return await self._ask_again(tool, call, held, found, changed, note)
+                    return await self._ask_again(tool, call, arguments, held, found, changed, note)
             if not tool.read_only:
                 call.check_contact()
             answer = await make_answer(tool, call, await tool.run(call, **arguments))
@@ -389,6 +389,7 @@ class Dispatch:
         self,
         tool: Tool,
         call: ToolCall,
+        arguments: Mapping[str, Any],
         held: HeldCall | None,
         found: BoundReads,
         changed: Sequence[str],
@@ -401,7 +402,8 @@ class Dispatch:
         if held is None:
             raise Refused(call.caller.folder, tool.name, why=f"{why}; call it again")
         call.record = lambda: note.record("held", why)
-        asked = replace(held, why=f"{held.why}; {why}", bound=_join(held.bound, found))
+        preview = await tool.preview(call, arguments) if tool.preview is not None else ""
+        asked = replace(held, why=f"{held.why}; {why}", preview=preview, bound=_join(held.bound, found))
         request_id = await self._get_holder(call).hold(call, asked)
         text = f"{why}. It was not done, and people are asked again (request {request_id})."
         return ToolAnswer(text, failed=True, outcome=CHANGED)

@@ -51,6 +51,7 @@ TranscriptText = Annotated[str, Meta(max_length=100_000)]
 Transcript = Annotated[
     list[Annotated[dict[Name, bool | TranscriptText], Meta(max_length=10)]], Meta(max_length=MOST_LINES)
 ]
+MOST_SKILLS = 300  # that a prompt lists
 MOST_ROWS = 1000  # of a session that wait, as far as a frame names them; a turn has no more
 MOST_GIVEN = 2 * MOST_ROWS  # with one answer: a turn, and the notes of its interruptions
 RowIds = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
@@ -256,7 +257,7 @@ class WelcomeFrame(Frame, tag="welcome"):
     summary: LongText = ""  # of what was said before; for a conversation that begins
     managed: bool = False  # somebody made it to work for them, and sees it in a list
     transcript: Transcript = []  # of the session that this one was forked from; the same
-    skills: list[SkillLine] = []  # as many as a prompt lists
+    skills: Annotated[list[SkillLine], Meta(max_length=MOST_SKILLS)] = []  # as many as a prompt lists
     more_skills: Number = 0
 
 

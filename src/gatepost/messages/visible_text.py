@@ -86,7 +86,8 @@ def render_changes(before: str, after: str, most: int = MOST_SHOWN) -> list[str]
     found = difflib.unified_diff(old[:MOST_COMPARED], new[:MOST_COMPARED], n=2, lineterm="")
     marks = {"+": "+", "-": "-", " ": "·", "@": "·"}
     lines = [
-        f"{marks[line[0]]} {show_hidden(line[1:LONGEST_SHOWN])}".rstrip() + ("…" if len(line) > LONGEST_SHOWN else "")
+        f"{marks[line[0]]} {show_hidden_in_lines(line[1:LONGEST_SHOWN])}".rstrip()
+        + ("…" if len(line) > LONGEST_SHOWN else "")
         for line in list(found)[2:]
         if not line.startswith("@@")
     ]

@@ -32,8 +32,8 @@ def test_a_change_shows_each_file_that_is_another() -> None:
     after = make_tree(
         [SkillFile("SKILL.md", False, MAIN.data + b"\nRun bake.py."), SkillFile("bake.py", True, SCRIPT.data)]
     )
-    lines = render_tree_changes(before, after)
+    lines = render_tree_changes(before, after).lines
     assert lines[0].startswith("· SKILL.md is changed") and "+ Run bake.py." in lines
     assert "· bake.py is changed, it can be run, 35 bytes" in lines and lines[-1] == "- old is removed"
-    assert render_tree_changes(after, after) == []
-    assert render_tree_changes(None, make_tree([MAIN]))[0].startswith("+ SKILL.md is added")
+    assert render_tree_changes(after, after).lines == []
+    assert render_tree_changes(None, make_tree([MAIN])).lines[0].startswith("+ SKILL.md is added")

@@ -184,3 +184,5 @@ def _read_content(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 @from_operation(WriteGroupFileArgs, prepare=_read_content)
 def write_file(run: CommandRun, done: WrittenGroupFile) -> None:
     output.print_line(f"{done.path} of {done.folder} is version {done.version[:12]}, {done.size} bytes")
+    if done.skill:
+        output.print_line(f"{done.folder} has it as the skill {done.skill} from now on")

@@ -27,12 +27,13 @@ from gatepost.serve.control.arguments.skills import (
     SkillDetails,
     SkillDraft,
     SkillList,
+    WaitingSkill,
 )
 from gatepost.store.sessions.skills import AgreedSkill, SkillSource, render_folder, shorten_digest
 
 CLONE_TIMEOUT_S = 180.0
 WIDE = 16
-SAID_ABOVE = ("name", "folder", "digest", "origin", "revision", "changes")  # by the record
+SAID_ABOVE = ("name", "folder", "digest", "before", "origin", "revision", "changes")  # by the record
 UPDATED = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)
 _DRAFT = re.compile(r"([^\s:#@]{1,200}):([a-z0-9-]{1,64})\Z")
 
@@ -58,6 +59,10 @@ def list_skills(run: CommandRun, found: SkillList) -> None:
         output.print_line()
         output.print_line("drafts, which no agent has as a skill (`gatepost skill add GROUP:DRAFT`):")
         output.print_records(SkillDraft, found.drafts, empty="")
+    if found.waiting:
+        output.print_line()
+        output.print_line("read, and not agreed to (kept for a day):")
+        output.print_records(WaitingSkill, found.waiting, empty="", gives=("description",))
     if found.more:
         output.print_line("there are more drafts; name a group")
 
@@ -81,7 +86,7 @@ def print_facts(card: SkillCard) -> None:
 
 def print_card(card: SkillCard) -> None:
     print_facts(card)
-    output.print_line("changes:" if card.known else "all of it:")
+    output.print_line("changes:" if card.before else "all of it:")
     for line in card.changes:
         output.print_line(f"  {line}")
     output.print_line()
@@ -125,14 +130,14 @@ def _decide_all(
     for card in cards:
         if not as_json:
             print_card(card)
-        if card.same and below is None:
+        if card.is_same and below is None:
             output.print_line(f"{card.name} is agreed already, as it is", error=as_json)
             continue
         if not yes and not _confirm(card):
             refused += 1
             output.print_line(f"{card.name}: nothing was changed", error=True)
             continue
-        given = {"name": card.name, "digest": card.digest, "folder": folder, "below": below}
+        given = {"name": card.name, "digest": card.digest, "folder": folder, "before": card.before, "below": below}
         agreed.append(call_operation(home, AgreeSkillArgs, given))
         if not as_json:
             output.print_line(f"{render_folder(folder)} has {card.name} ({shorten_digest(card.digest)}) from now on")
@@ -143,7 +148,7 @@ def _decide_all(
 
 
 def _confirm(card: SkillCard) -> bool:
-    what = "Agree to this change?" if card.known else f"Let {card.folder} work by it?"
+    what = "Agree to this change?" if card.before else f"Let {render_folder(card.folder)} work by it?"
     try:
         return click.confirm(f"{card.name}: {what}", err=True)
     except click.Abort:
@@ -157,7 +162,7 @@ def _confirm(card: SkillCard) -> bool:
 @from_operation(ReadSkillUpdateArgs, timeout=lambda home: CLONE_TIMEOUT_S)
 def diff(run: CommandRun, cards: list[SkillCard]) -> None:
     for card in cards:
-        if card.same:
+        if card.is_same:
             output.print_line(f"{card.name} is the same there")
         else:
             print_card(card)

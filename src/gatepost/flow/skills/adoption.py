@@ -14,7 +14,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.flow.gateways.folder_check import is_here
-from gatepost.flow.group_files import NAME_OF_SKILL, SKILLS
+from gatepost.flow.group_files import SKILLS, is_skill_name
 from gatepost.flow.skills.agreements import agree_to_read
 from gatepost.flow.skills.skill_card import ReadSkill, describe_skill
 from gatepost.flow.skills.skill_files import MAIN, pack_tree, read_draft
@@ -63,7 +63,7 @@ def read_listed(home: Home, folder: str, now: int) -> list[ReadSkill]:
                     tree = read_draft(root, place, lenient=True)
                     name = place.rpartition("/")[2]
                     keep = partial(describe_skill, tree, name, SkillSource.BEFORE, now, origin=place)
-                    found.append(keep(name=name if NAME_OF_SKILL.match(name) else ""))
+                    found.append(keep(name=name if is_skill_name(name) else ""))
                 except GatepostError as error:
                     _log.warning("a skill was not adopted", place=place, why=str(error))
     except GatepostError:  # there is no such folder, or it is none

@@ -1,6 +1,6 @@
 """Agreements to skills: what a person has seen becomes what an agent has, in one transaction with its contents."""
 
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.skills.skill_card import ReadSkill, describe_skill
 from gatepost.flow.skills.skill_files import SkillFile, SkillTree, check_inner_path, make_tree
 from gatepost.store.port import Db
@@ -27,12 +27,16 @@ def agree(
     *,
     below: bool | None = None,
     session_id: str = "",
+    base: str | None = None,
 ) -> AgreedSkill:
     """From now on a content, which is in the store, holds for a group, '' for every agent; with `session_id` for that
-    replay alone. `below`: None keeps what held before."""
+    replay alone. `below`: None keeps what held before. `base`: the digest that it was compared with for whoever
+    agrees, '' for none; raises Invalid if another one holds by now."""
     if folder and groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     before = skills.get(db, folder, name, session_id)
+    if base is not None and base != (before.digest if before is not None else ""):
+        raise Invalid("skill", f"{name} was changed meanwhile: look at it again")
     row = AgreedSkill(
         name=name,
         folder=folder,
@@ -59,10 +63,11 @@ def agree_to_read(
     *,
     below: bool | None = None,
     session_id: str = "",
+    base: str | None = None,
 ) -> AgreedSkill:
     """The same for what is not in the store yet."""
     skills.add_content(db, skill.content, pack)
-    return agree(db, folder, skill.name, skill.content, by, now, below=below, session_id=session_id)
+    return agree(db, folder, skill.name, skill.content, by, now, below=below, session_id=session_id, base=base)
 
 
 def list_affected(db: Db, folder: str) -> list[str]:

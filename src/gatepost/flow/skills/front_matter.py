@@ -35,6 +35,7 @@ class FrontMatter(Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    hooks: bool = False
     trouble: str = ""
 
 
@@ -54,6 +55,7 @@ def read_front_matter(text: str) -> FrontMatter:
         allowed_tools=_get_list(given, "allowed-tools", "allowed_tools", "tools"),
         env=env,
         programs=programs,
+        hooks=any(str(key).lower() == "hooks" for key in given),
         trouble=trouble or ("" if _get_text(given, "description") else "its front matter has no description"),
     )
 

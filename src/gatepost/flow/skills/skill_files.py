@@ -7,7 +7,7 @@ import hashlib
 import re
 import stat
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,11 +15,12 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import UntrustedFolder
-from gatepost.flow.group_files import LARGEST_SKILL, NAME_OF_SKILL
+from gatepost.flow.group_files import LARGEST_SKILL, is_skill_name
 
 MAIN = "SKILL.md"
 MOST_FILES, LARGEST, DEEPEST, LONGEST_PATH = 500, 8 * 1024 * 1024, 8, 300  # of one skill; the size in bytes
 MOST_ENTRIES = 20_000  # that one look for skills sees
+MOST_IN_DRAFT = 2 * MOST_FILES  # files and folders of what an agent may be filling just now
 MOST_FOUND = 200  # skills of one source
 LEFT_OUT = frozenset({".git", "__pycache__", ".DS_Store", "node_modules"})
 _WORDS = re.compile(r"[^a-z0-9]+")
@@ -67,8 +68,8 @@ def make_tree(files: Sequence[SkillFile]) -> SkillTree:
     main = tree.find(MAIN)
     if main is None:
         raise Invalid(MAIN, "is missing; a skill is a folder with that file")
-    if not main.strip() or len(main) > 4 * LARGEST_SKILL:
-        raise Invalid(MAIN, f"is empty, or larger than {4 * LARGEST_SKILL:,} bytes")
+    if not main.strip() or b"\0" in main or len(main) > 4 * LARGEST_SKILL:
+        raise Invalid(MAIN, f"is empty, no text, or larger than {4 * LARGEST_SKILL:,} bytes")
     if len(tree.files) > MOST_FILES or tree.size > LARGEST:
         raise Invalid("skill", f"has more than {MOST_FILES} files or {LARGEST:,} bytes")
     for each in tree.files:
@@ -108,26 +109,31 @@ class SkillReader(Protocol):
 class FolderReader:
     """A folder that somebody may be writing to. `lenient`: links and special files are left out, else refused."""
 
-    def __init__(self, root: UntrustedFolder, place: str = "", *, lenient: bool = False) -> None:
-        self._root, self._place, self._lenient = root, place, lenient
+    def __init__(
+        self, root: UntrustedFolder, place: str = "", *, lenient: bool = False, most: int = MOST_ENTRIES
+    ) -> None:
+        self._root, self._place, self._lenient, self._most = root, place, lenient, most
+        self.size = 0  # of the files that were listed, in bytes
 
     def list_paths(self) -> list[str]:
         found: list[str] = []
-        waiting, left = [""], MOST_ENTRIES
+        waiting, left = [""], self._most
         while waiting:
             below = waiting.pop()
             for name in self._root.list(self._join(below), most=max(left, 1)):
                 left -= 1
                 if left < 0:
-                    raise Invalid("source", f"holds more than {MOST_ENTRIES:,} files")
+                    raise Invalid("source", f"holds more than {self._most:,} files and folders")
                 path = f"{below}/{name}".lstrip("/")
                 if name in LEFT_OUT:
                     continue
-                kind = self._root.stat(self._join(path)).st_mode
+                status = self._root.stat(self._join(path))
+                kind = status.st_mode
                 if stat.S_ISDIR(kind):
                     waiting += [path] if path.count("/") < 2 * DEEPEST else []
                 elif stat.S_ISREG(kind):
                     found.append(path)
+                    self.size += status.st_size
                 elif not self._lenient:
                     raise Invalid(path[:LONGEST_PATH], "is a link or no plain file; skills have none")
         return found
@@ -143,12 +149,16 @@ class FolderReader:
 
 def find_skill_folders(paths: Collection[str]) -> list[str]:
     """Return the folders that are skills, '' for the place itself. What lies in a skill belongs to it."""
-    tops = sorted({path.rpartition("/")[0] for path in paths if _is_main(path.rpartition("/")[2])})
-    found: list[str] = []
-    for each in tops:
-        if not any(other == "" or each.startswith(f"{other}/") for other in found):
-            found.append(each)
-    return found
+    tops = {path.rpartition("/")[0] for path in paths if _is_main(path.rpartition("/")[2])}
+    if "" in tops:
+        return [""]
+    return sorted(each for each in tops if not tops & {*_list_above(each)})
+
+
+def _list_above(folder: str) -> Iterator[str]:
+    while "/" in folder:
+        folder = folder.rpartition("/")[0]
+        yield folder
 
 
 def _is_main(name: str) -> bool:
@@ -174,9 +184,14 @@ def read_tree(reader: SkillReader, paths: Collection[str], folder: str) -> Skill
 
 
 def read_draft(root: UntrustedFolder, place: str, *, lenient: bool = False) -> SkillTree:
-    """Read the skill that lies at a place of an agent's folder."""
-    reader = FolderReader(root, place, lenient=lenient)
-    paths = reader.list_paths()
+    """Read the skill that lies at a place of an agent's folder. What is too much is seen before a byte is read."""
+    reader = FolderReader(root, place, lenient=lenient, most=MOST_IN_DRAFT)
+    try:
+        paths = reader.list_paths()
+    except NotFound:
+        raise NotFound("skill", place[:LONGEST_PATH], "there is no such folder") from None
+    if reader.size > LARGEST:
+        raise Invalid("skill", f"has more than {LARGEST:,} bytes")
     if not any(_is_main(path) for path in paths):
         raise NotFound("skill", place[:LONGEST_PATH], "its folder has no SKILL.md")
     return read_tree(reader, paths, "")
@@ -186,6 +201,6 @@ def make_name(said: str, folder: str) -> str:
     """Return the name of a skill: as its front matter says, else that of its folder. Raises Invalid for neither."""
     for each in (said, folder.rpartition("/")[2]):
         name = _WORDS.sub("-", each.lower()).strip("-")[:64].strip("-")
-        if NAME_OF_SKILL.match(name):
+        if is_skill_name(name):
             return name
     raise Invalid("name", f"{said[:80]!r}: lower-case letters, digits and hyphens, at most 64; give one with --name")

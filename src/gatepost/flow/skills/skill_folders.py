@@ -16,8 +16,10 @@ from msgspec import Struct
 from gatepost.core import ids, log
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.flow.group_files import SKILLS
 from gatepost.flow.skills.skill_files import SkillTree, unpack_tree
+from gatepost.mailbox.runner_frames import MOST_SKILLS
 from gatepost.store.port import Store
 from gatepost.store.sessions import skills
 from gatepost.store.sessions.skills import EffectiveSkill
@@ -25,6 +27,7 @@ from gatepost.store.sessions.skills import EffectiveSkill
 CONTENT, SETS = "content", "sets"
 DRAFT = ".new-"  # how the name of what is being made begins; what a killed gateway leaves is swept
 LISTED_BYTES = 8_000  # of the lines of skills in a prompt; the rest is found with find_tools
+SHORT_DESCRIPTION = 200  # characters, where not all fit
 
 OffLoop = Callable[..., Awaitable[Any]]
 _log = log.get("skills")
@@ -68,15 +71,27 @@ async def _prepare_content(store: Store, home: Home, off_loop: OffLoop, digest: 
 
 
 def list_shown(found: Sequence[EffectiveSkill]) -> tuple[EffectiveSkill, ...]:
-    """Return those that a prompt lists: as many as fit its share, by name."""
+    """Return those that a prompt lists: as many as fit its share, by name. If there are more, each is described in
+    fewer words, so that none takes the place of many."""
+    if sum(map(_measure, found)) > LISTED_BYTES:
+        found = [replace(each, description=_shorten(each.description)) for each in found]
     left = LISTED_BYTES
     shown: list[EffectiveSkill] = []
-    for each in found:
-        left -= len(each.name) + len(each.description.encode()) + 32
+    for each in found[:MOST_SKILLS]:
+        left -= _measure(each)
         if left < 0 and shown:
             break
         shown.append(each)
     return tuple(shown)
+
+
+def _measure(skill: EffectiveSkill) -> int:
+    """Return the bytes of its line."""
+    return len(skill.name) + len(skill.description.encode()) + 32
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHORT_DESCRIPTION else f"{text[: SHORT_DESCRIPTION - 1]}…"
 
 
 def make_set_name(found: Iterable[EffectiveSkill]) -> str:

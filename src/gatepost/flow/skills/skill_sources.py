@@ -26,7 +26,9 @@ from gatepost.flow.skills.skill_card import ReadSkill, describe_skill
 from gatepost.flow.skills.skill_files import (
     LARGEST,
     LEFT_OUT,
+    LONGEST_PATH,
     MOST_ENTRIES,
+    MOST_FOUND,
     FolderReader,
     SkillFile,
     SkillReader,
@@ -38,12 +40,16 @@ from gatepost.store.sessions.skills import SkillSource
 
 LONGEST_ORIGIN = 500  # characters
 LARGEST_ZIP, LARGEST_CLONE = 64 * 1024 * 1024, 256 * 1024 * 1024  # bytes
+LARGEST_SOURCE = 64 * 1024 * 1024  # bytes of all skills of one place, unpacked
 CLONE_S, LOOK_S = 120.0, 0.5
 ARCHIVES = (".zip", ".skill")
+PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")  # to git
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
-_URL = re.compile(r"(https|file)://([^\s@#]{1,400})(?:@([^\s@#]{1,200}))?(?:#([^\s#]{0,300}))?\Z")
+_URL = re.compile(
+    r"(https://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?/[^\s@#]{1,400}|file:///[^\s@#]{1,400})"
+    r"(?:@([^\s@#]{1,200}))?(?:#([^\s#]{0,300}))?\Z"
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|git@")
-_SHORT_OF_TIME = f"it took more than {CLONE_S:g} s, or {LARGEST_CLONE >> 20} MiB"
 _GIT = (
     *("git", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "core.fsmonitor=false"),
     *("-c", "protocol.allow=never", "-c", "protocol.https.allow=always", "-c", "protocol.file.allow=always"),
@@ -88,10 +94,10 @@ def read_address(origin: str) -> GitAddress:
     found = _URL.match(origin)
     if found is None:
         raise Invalid("source", "is no https:// or file:// address of a repository without a user in it")
-    scheme, rest, ref, folder = found.groups()
+    url, ref, folder = found.groups()
     if ref and (not _REF.match(ref) or ".." in ref):
         raise Invalid("source", f"{ref[:80]!r} is no branch or tag")
-    return GitAddress(f"{scheme}://{rest}", ref or "", (folder or "").strip("/"))
+    return GitAddress(url, ref or "", (folder or "").strip("/"))
 
 
 def _read_path(home: Home, origin: str, now: int, name: str) -> list[ReadSkill]:
@@ -133,11 +139,18 @@ def _read_all(
     folders = find_skill_folders(paths)
     if not folders:
         raise NotFound("skill", origin[:200], "there is no SKILL.md in it")
-    found = []
+    if len(folders) > MOST_FOUND:
+        raise Invalid("source", f"has more than {MOST_FOUND} skills; name a folder of it, behind a #")
+    found, left = [], LARGEST_SOURCE
     for folder in folders:
         inner = "/".join(filter(None, (start, folder)))
         whole = f"{origin}#{inner}" if inner else origin
         tree = read_tree(reader, paths, folder)
+        left -= tree.size
+        if left < 0:
+            raise Invalid(
+                "source", f"has skills of more than {LARGEST_SOURCE:,} bytes; name a folder of it, behind a #"
+            )
         found.append(describe_skill(tree, inner or last, source, now, origin=whole, revision=revision, name=name))
     return found
 
@@ -150,6 +163,8 @@ class ZipReader:
         entries = archive.infolist()
         if len(entries) > MOST_ENTRIES:
             raise Invalid("source", f"holds more than {MOST_ENTRIES:,} files")
+        if len({each.filename for each in entries}) < len(entries):
+            raise Invalid("source", "has an entry that is in it twice")
         self._archive = archive
         self._entries: Mapping[str, zipfile.ZipInfo] = {
             each.filename.removeprefix(begin): each
@@ -164,7 +179,7 @@ class ZipReader:
             if kind not in (0, stat.S_IFREG):
                 raise Invalid(path[:200], "is a link or no plain file; skills have none")
             parts = path.split("/")
-            if ".." in parts or "" in parts or "\\" in path or not path.isprintable():
+            if ".." in parts or "" in parts or "\\" in path or not path.isprintable() or len(path) > LONGEST_PATH:
                 raise Invalid("source", f"has an entry {path[:80]!r}, which is no plain path")
         return [*self._entries]
 
@@ -225,7 +240,7 @@ async def _run_git(words: Sequence[str], folder: Path) -> str:
         "GIT_ASKPASS": "true",
         "GIT_LFS_SKIP_SMUDGE": "1",
         "LC_ALL": "C",
-        **{name: os.environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY") if name in os.environ},
+        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
     }
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
@@ -237,7 +252,7 @@ async def _run_git(words: Sequence[str], folder: Path) -> str:
             printed, trouble = await asyncio.gather(_read_all_of(process.stdout), _read_all_of(process.stderr))
             code = await process.wait()
     except TimeoutError:
-        raise Unavailable("git", _SHORT_OF_TIME) from None
+        raise Unavailable("git", _render_bounds()) from None
     finally:
         watch.cancel()
         with suppress(ProcessLookupError):
@@ -245,8 +260,12 @@ async def _run_git(words: Sequence[str], folder: Path) -> str:
         await process.wait()
     if code:
         said = clean(trouble.decode(errors="replace")).strip()[-500:]
-        raise Unavailable("git", said if code > 0 and said else _SHORT_OF_TIME)
+        raise Unavailable("git", said if code > 0 and said else _render_bounds())
     return printed.decode(errors="replace")
+
+
+def _render_bounds() -> str:
+    return f"it took more than {CLONE_S:g} s, or {LARGEST_CLONE >> 20} MiB"
 
 
 async def _read_all_of(stream: asyncio.StreamReader | None) -> bytes:

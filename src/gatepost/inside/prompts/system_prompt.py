@@ -84,7 +84,8 @@ def _skills(place: ProviderContext, reader: str) -> list[str]:
         for each in place.skill_lines
     ]
     if place.more_skills:
-        lines.append(f"{place.more_skills} more are in {place.skills}; find_tools finds them by words.")
+        more = f"{place.more_skills} more are in {place.skills}, each as NAME/SKILL.md"
+        lines.append(f"{more}: find_tools finds them by words, or list that folder.")
     return ["\n".join([f"{SKILLS} Before you use one, read its file with {reader}.", "", *lines])]
 
 

@@ -80,6 +80,7 @@ class BoundKind(StrEnum):
     FOLDER = "folder"
     FILE = "file"
     TASK = "task"
+    SKILL = "skill"
 
 
 class BoundFile(Struct, frozen=True):

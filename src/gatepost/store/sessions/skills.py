@@ -19,6 +19,7 @@ from gatepost.store.port import Db, LockKind
 
 MOST = 1000  # skills of one group, or of every agent
 KEPT = DAY  # how long a content that nobody has agreed to is kept, for whoever looks at it
+MOST_WAITING = 200  # contents that wait for an agreement, of one list
 SHORT_DIGEST = 12  # hex digits that people are shown
 
 
@@ -38,6 +39,7 @@ class SkillSource(StrEnum):
 class SkillFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the files of a skill say of it. Nothing of it is believed: it is shown to whoever decides."""
 
+    name: str = ""  # by which it would be agreed to
     license: str = ""
     compatibility: str = ""
     allowed_tools: tuple[str, ...] = ()
@@ -113,20 +115,12 @@ CONTENTS = Table("skill_contents", SkillContent)
 
 def add_content(db: Db, content: SkillContent, pack: bytes) -> None:
     """A content that is there already is kept; it counts as looked at now."""
-    again = "ON CONFLICT (digest) DO UPDATE SET source = excluded.source, origin = excluded.origin,"
-    CONTENTS.insert(
-        db, f"{again} revision = excluded.revision, added_at = excluded.added_at RETURNING digest", content, pack=pack
-    )
+    again = ", ".join(f"{each} = excluded.{each}" for each in ("facts", "source", "origin", "revision", "added_at"))
+    CONTENTS.insert(db, f"ON CONFLICT (digest) DO UPDATE SET {again} RETURNING digest", content, pack=pack)
 
 
 def get_content(db: Db, digest: str) -> SkillContent | None:
     return CONTENTS.get(db, "WHERE digest = ?", digest)
-
-
-def find_contents(db: Db, beginning: str) -> list[SkillContent]:
-    """Return the contents, at most two, whose digest begins so."""
-    after = f"{beginning}g"  # the first that no digest of hex digits has
-    return CONTENTS.list(db, "WHERE digest >= ? AND digest < ? ORDER BY digest LIMIT 2", beginning, after)
 
 
 def get_pack(db: Db, digest: str) -> bytes | None:
@@ -183,6 +177,12 @@ def sweep_contents(db: Db, before: int) -> int:
 def list_all(db: Db) -> list[AgreedSkill]:
     """Those of replays are left out."""
     return SKILLS.list(db, "WHERE session_id = '' ORDER BY folder, name")
+
+
+def list_waiting(db: Db) -> list[SkillContent]:
+    """Return the newest contents that nobody has agreed to."""
+    agreed = "SELECT digest FROM skills"
+    return CONTENTS.list(db, f"WHERE digest NOT IN ({agreed}) ORDER BY added_at DESC, digest LIMIT {MOST_WAITING}")
 
 
 def list_digests(db: Db) -> list[str]:

@@ -1,5 +1,6 @@
 """Skills: which agents have which, drafts that nobody agreed to yet, and how a person agrees to one."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -7,18 +8,20 @@ from msgspec import Meta, Struct, field
 from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.arguments.groups import READ, WRITE
 from gatepost.serve.control.declaration import OperationArgs, declares
-from gatepost.store.sessions.skills import AgreedSkill, shorten_digest
+from gatepost.store.sessions.skills import AgreedSkill, SkillSource, render_folder, render_source, shorten_digest
 
 LONGEST_SOURCE = 500  # characters
 MOST_NAMED = 50  # skills of one source
 
 
 class SkillCard(Struct, frozen=True, kw_only=True):
-    """A content as a person decides by it. `changes`: what is another than what is agreed now, or all of it."""
+    """A content as a person decides by it. `before`: the digest that is agreed now under its name, '' for none.
+    `changes`: the lines in which it differs from that."""
 
     name: Annotated[str, shown("Skill", ShownAs.ID, head="skill")]
-    folder: Annotated[str, shown("For", ShownAs.CODE)]
+    folder: Annotated[str, shown("For", head="for", render=render_folder)]
     digest: Annotated[str, shown("Digest", ShownAs.CODE, render=shorten_digest)]
+    before: Annotated[str, shown("Agreed now", ShownAs.CODE, head="agreed now", render=shorten_digest)] = ""
     description: Annotated[str, shown("Says")]
     text_size: Annotated[int, shown("SKILL.md, bytes", ShownAs.NUMBER, head="text bytes")]
     size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
@@ -33,13 +36,25 @@ class SkillCard(Struct, frozen=True, kw_only=True):
     secrets: Annotated[list[str], shown("Keys that it wants", head="keys")]
     programs: Annotated[list[str], shown("Programs that it wants", head="programs")]
     notes: Annotated[list[str], shown("Mind", head="mind")]
-    known: bool  # some content is agreed under this name
-    same: bool  # and it is this one
+    steps: Annotated[list[str], shown("To do before", head="to do")]
     changes: Annotated[list[str], shown("Changes", ShownAs.LONG)]
+
+    @property
+    def is_same(self) -> bool:
+        """Return True if it is agreed to already."""
+        return self.before == self.digest
 
 
 class AgreedSkillView(AgreedSkill, frozen=True, kw_only=True):
     description: Annotated[str, shown("Says", head="says")] = ""
+
+
+class DraftState(StrEnum):
+    """The relation of a draft to what is agreed under its name."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    UNUSABLE = "unusable"
 
 
 class SkillDraft(Struct, frozen=True, kw_only=True):
@@ -47,14 +62,27 @@ class SkillDraft(Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, shown("Draft", ShownAs.ID, head="draft")]
     folder: Annotated[str, shown("Agent", head="group")]
-    state: Annotated[str, shown("State")]
+    state: Annotated[DraftState, shown("State", ShownAs.BADGE)]
+    why: Annotated[str, shown("Why")] = ""  # it cannot be agreed to
+
+
+class WaitingSkill(Struct, frozen=True, kw_only=True):
+    """A content that was read and that nobody has agreed to. It is kept for a day."""
+
+    name: Annotated[str, shown("Skill", ShownAs.ID, head="skill")]
+    digest: Annotated[str, shown("Digest", ShownAs.CODE, render=shorten_digest)]
+    description: Annotated[str, shown("Says", head="says")]
+    source: Annotated[SkillSource, shown("Source", head="source", render=render_source)]
+    origin: Annotated[str, shown("From", ShownAs.CODE)]
+    read_at: Annotated[int, shown("Read", ShownAs.MOMENT, head="read")]
 
 
 class SkillList(Struct, frozen=True):
-    """`more`: there are further drafts, which were not looked at."""
+    """`waiting`: only in the list of all. `more`: there are further drafts, which were not looked at."""
 
     skills: list[AgreedSkillView]
     drafts: list[SkillDraft]
+    waiting: list[WaitingSkill] = []
     more: bool = False
 
 
@@ -64,6 +92,7 @@ class SkillDetails(AgreedSkill, frozen=True, kw_only=True):
     text: Annotated[str, shown("SKILL.md", ShownAs.LONG, details=True)]
 
 
+Digest = Annotated[str, Meta(max_length=64)]
 SkillName = Annotated[str, Meta(max_length=100), argument("The skill.", "name", examples=("pr-review",))]
 Holder = Annotated[
     str, option("The group; left out: every agent.", "group", metavar="GROUP", scope=True, examples=("acme/eng",))
@@ -86,6 +115,17 @@ class ShowSkillArgs(OperationArgs[SkillDetails], frozen=True):
 
     name: SkillName
     folder: Holder = ""
+
+
+@declares("skill.card", right=READ, needs_home=True)
+class ShowSkillCardArgs(OperationArgs[SkillCard], frozen=True):
+    """Show the card of a content that was read and that nobody has agreed to yet."""
+
+    digest: Annotated[Digest, argument("The digest, as `skill list` shows it.")]
+    folder: Annotated[
+        str | None,
+        option("The group that it is compared for; empty: every agent. Left out: that of the draft.", "group"),
+    ] = None
 
 
 @declares("skill.read", right=WRITE, of_machine=True)
@@ -124,8 +164,9 @@ class AgreeSkillArgs(OperationArgs[AgreedSkill], frozen=True):
     """Agree to a content that was read: from the next turn on, agents have it. Another of the same name makes way."""
 
     name: SkillName
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$"), option("The digest on its card.")]
+    digest: Annotated[Digest, option("The digest on its card.")]
     folder: Holder = ""
+    before: Annotated[Digest | None, option("Only if this digest is agreed now; empty: only if none is.")] = None
     below: Annotated[bool | None, option("The groups below have it, too. Left out: as before.")] = None
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from gatepost.access.tiers import check_folder, check_removable, tier_of
 from gatepost.core.errors import Invalid, NotFound, did_you_mean
 from gatepost.core.home import Home
@@ -27,7 +29,7 @@ from gatepost.flow.gateways.folder_check import (
     claim_here,
     find_elsewhere,
 )
-from gatepost.flow.group_files import NAME_OF_SKILL, SKILLS
+from gatepost.flow.group_files import SKILLS, is_skill_name
 from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
 from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.flow.requests import unknown_senders
@@ -356,7 +358,7 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     now = deps.clock.now()
     await claim_here(deps.store, deps.home, args.folder, now)
     uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
-    skill, pack = await _take_into_skill(deps, args, now)
+    change = await _make_skill_change(deps, args, now)
     done = await asyncio.to_thread(
         group_files.write_file, deps.home, args.folder, args.path, args.content, args.version, uid
     )
@@ -364,31 +366,39 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     def check_again(db: Db) -> None:
         """A move that began after this was written takes it along; one that began before may not."""
         claim_folder_here(db, deps.home, args.folder, now)
-        if skill is not None:
-            agree_to_read(db, args.folder, skill, pack, deps.caller, now)
+        if change is not None:
+            agree_to_read(db, args.folder, change.skill, change.pack, deps.caller, now, base=change.base)
 
     await deps.write(check_again, version=done.version, size=done.size, before=args.version)
     deps.events.group(args.folder)
-    return replace(done, skill=skill.name) if skill is not None else done
+    return replace(done, skill=change.skill.name) if change is not None else done
 
 
-async def _take_into_skill(deps: OperationDeps, args: WriteGroupFileArgs, now: int) -> tuple[ReadSkill | None, bytes]:
-    """Return the skill that has this file from now on, and its pack: who wrote the text has agreed to it. The other
+class SkillChange(Struct, frozen=True):
+    """`base`: the digest that it is made from, '' for a new one."""
+
+    skill: ReadSkill
+    pack: bytes
+    base: str
+
+
+async def _make_skill_change(deps: OperationDeps, args: WriteGroupFileArgs, now: int) -> SkillChange | None:
+    """Return the skill that has this file from now on: who wrote the text has agreed to it. The other
     files of the folder are the agent's, and stay drafts. None: AGENTS.md, or a file of what is only a draft."""
     top, _, rest = args.path.partition("/")
     name, _, inner = rest.partition("/")
-    if top != SKILLS or not inner or not NAME_OF_SKILL.match(name):
-        return None, b""
+    if top != SKILLS or not inner or not is_skill_name(name):
+        return None
     row = await deps.store.read(skills.get, args.folder, name)
     if row is None and inner != MAIN:
-        return None, b""
+        return None
     agreed = await deps.store.read(skills.get_pack, row.digest) if row is not None else None
 
-    def make() -> tuple[ReadSkill, bytes]:
+    def make() -> SkillChange:
         tree = unpack_tree(agreed) if agreed is not None else None
         data = args.content.encode()
         skill = change_file(tree, name, inner, data, SkillSource.PERSON, now, f"{args.folder}/{SKILLS}/{name}")
-        return skill, pack_tree(skill.tree)
+        return SkillChange(skill, pack_tree(skill.tree), row.digest if row is not None else "")
 
     return await asyncio.to_thread(make)
 

@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
+
+from msgspec import Struct
 
 from gatepost.access.tiers import check_folder
 from gatepost.core.errors import GatepostError, Invalid, NotFound
@@ -9,53 +12,74 @@ from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import extend
 from gatepost.flow.gateways.folder_check import check_here, is_here
-from gatepost.flow.group_files import NAME_OF_SKILL, SKILLS
+from gatepost.flow.group_files import SKILLS, check_skill_name, is_skill_name
 from gatepost.flow.skills.agreements import agree, list_affected
-from gatepost.flow.skills.skill_card import ReadSkill, describe_skill, render_tree_changes
-from gatepost.flow.skills.skill_files import MAIN, SkillTree, pack_tree, read_draft, unpack_tree
+from gatepost.flow.skills.skill_card import ReadSkill, TreeChanges, describe_skill, render_tree_changes
+from gatepost.flow.skills.skill_files import MAIN, pack_tree, read_draft, unpack_tree
+from gatepost.flow.skills.skill_needs import has_program, list_key_names, list_steps
 from gatepost.flow.skills.skill_sources import read_source
 from gatepost.messages.visible_text import show_hidden_in_lines
 from gatepost.serve.control.arguments.skills import (
     AgreedSkillView,
     AgreeSkillArgs,
+    DraftState,
     ListSkillsArgs,
     ReadSkillArgs,
     ReadSkillDraftArgs,
     ReadSkillUpdateArgs,
     RemoveSkillArgs,
     ShowSkillArgs,
+    ShowSkillCardArgs,
     SkillCard,
     SkillDetails,
     SkillDraft,
     SkillList,
+    WaitingSkill,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, skills
 from gatepost.store.sessions.skills import AgreedSkill, SkillContent, SkillSource
 
-MOST_DRAFTS = 200  # that one list shows
+MOST_DRAFTS, MOST_OF_ONE = 200, 50  # drafts that one list shows, and of one agent if it is of all of them
 LARGEST_LOOK = 64 * 1024 * 1024  # bytes of drafts that one list reads
+NOT_ALL = "not all of it is shown here: look at the files before you agree"
 REREAD = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)
 
 
 @operation
 async def list_skills(deps: OperationDeps, args: ListSkillsArgs) -> SkillList:
-    def read(db: Db) -> tuple[list[AgreedSkill], dict[str, str], list[str]]:
+    def read(db: Db) -> tuple[list[AgreedSkill], dict[str, str], list[str], list[SkillContent]]:
         folders = [each.folder for each in groups.list_all(db)]
         if args.folder and args.folder not in folders:
             raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
         rows = skills.list_for_agent(db, args.folder) if args.folder else skills.list_all(db)
         said = {each.digest: each.description for each in skills.list_contents(db, [row.digest for row in rows])}
-        return rows, said, [args.folder] if args.folder else folders
+        if args.folder:
+            return rows, said, [args.folder], []
+        return rows, said, folders, skills.list_waiting(db)
 
-    rows, said, folders = await deps.store.read(read)
+    rows, said, folders, waiting = await deps.store.read(read)
     if args.folder:
         await check_here(deps.store, deps.home, args.folder)
     here = [each for each in folders if await is_here(deps.store, deps.home, each)]
     drafts, more = await asyncio.to_thread(find_drafts, deps.home, here, rows)
     return SkillList(
-        [extend(AgreedSkillView, each, description=said.get(each.digest, "")) for each in rows], drafts, more
+        [extend(AgreedSkillView, each, description=said.get(each.digest, "")) for each in rows],
+        drafts,
+        [make_waiting(each) for each in waiting],
+        more,
+    )
+
+
+def make_waiting(content: SkillContent) -> WaitingSkill:
+    return WaitingSkill(
+        digest=content.digest,
+        name=content.read_facts().name,
+        description=content.description,
+        source=content.source,
+        origin=content.origin,
+        read_at=content.added_at,
     )
 
 
@@ -64,8 +88,13 @@ def find_drafts(home: Home, folders: Iterable[str], rows: Sequence[AgreedSkill])
     agreed = {(each.folder, each.name): each.digest for each in rows}
     found: list[SkillDraft] = []
     left = LARGEST_LOOK
-    for folder in folders:
-        for name in _list_places(home, folder):
+    every = [*folders]
+    more = False
+    for folder in every:
+        places = _list_places(home, folder)
+        here = MOST_DRAFTS if len(every) == 1 else MOST_OF_ONE
+        more |= len(places) > here
+        for name in places[:here]:
             if len(found) >= MOST_DRAFTS or left < 0:
                 return found, True
             try:
@@ -74,52 +103,70 @@ def find_drafts(home: Home, folders: Iterable[str], rows: Sequence[AgreedSkill])
             except NotFound:
                 continue  # a folder without SKILL.md, or a file
             except GatepostError as error:
-                found.append(SkillDraft(name=name, folder=folder, state=f"cannot be agreed to: {error}"))
+                found.append(SkillDraft(name=name, folder=folder, state=DraftState.UNUSABLE, why=str(error)))
                 continue
             left -= tree.size
             known = agreed.get((folder, name))
             if known != tree.digest:
-                found.append(SkillDraft(name=name, folder=folder, state="changed" if known else "new"))
-    return found, False
+                found.append(
+                    SkillDraft(name=name, folder=folder, state=DraftState.CHANGED if known else DraftState.NEW)
+                )
+    return found, more
 
 
 def _list_places(home: Home, folder: str) -> list[str]:
     try:
         with open_untrusted(home.groups) as root:
-            return [each for each in root.list(f"{folder}/{SKILLS}") if NAME_OF_SKILL.match(each)]
+            return [each for each in root.list(f"{folder}/{SKILLS}") if is_skill_name(each)]
     except GatepostError:  # there is no such folder
         return []
 
 
 @operation
 async def show_skill(deps: OperationDeps, args: ShowSkillArgs) -> SkillDetails:
-    def read(db: Db) -> tuple[AgreedSkill, SkillContent, bytes]:
+    def read(db: Db) -> tuple[AgreedSkill, SkillContent, bytes, AgreedNow]:
         rows = skills.list_for_agent(db, args.folder) if args.folder else skills.list_all(db)
         row = next((each for each in rows if each.name == args.name and (args.folder or not each.folder)), None)
         content = skills.get_content(db, row.digest) if row is not None else None
         pack = skills.get_pack(db, row.digest) if row is not None else None
         if row is None or content is None or pack is None:
             raise NotFound("skill", args.name, "`gatepost skill list` shows them")
-        return row, content, pack
+        return row, content, pack, AgreedNow(row.digest, None, list_key_names(db))
 
-    row, content, pack = await deps.store.read(read)
+    row, content, pack, agreed = await deps.store.read(read)
 
     def make() -> SkillDetails:
         tree = unpack_tree(pack)
-        card = make_card(ReadSkill(row.name, tree, content), row.folder, row, None)
+        card = make_card(deps, ReadSkill(row.name, tree, content), row.folder, agreed, changes=False)
         paths = [f"{each.path}{' (can be run)' if each.executable else ''}" for each in tree.files]
         return extend(SkillDetails, row, card=card, paths=paths, text=show_hidden_in_lines(tree.main_text))
 
     return await asyncio.to_thread(make)
 
 
-def make_card(
-    skill: ReadSkill, folder: str, row: AgreedSkill | None, before: SkillTree | None, *, changes: bool = False
-) -> SkillCard:
+class AgreedNow(Struct, frozen=True):
+    """What a card is compared with: the content that is agreed under its name, if there is one, and the keys that are
+    set."""
+
+    digest: str
+    pack: bytes | None
+    keys: set[str]
+
+
+def load_agreed(db: Db, folder: str, name: str) -> AgreedNow:
+    row = skills.get(db, folder, name)
+    pack = skills.get_pack(db, row.digest) if row is not None else None
+    return AgreedNow(row.digest if row is not None else "", pack, list_key_names(db))
+
+
+def make_card(deps: OperationDeps, skill: ReadSkill, folder: str, now: AgreedNow, *, changes: bool = True) -> SkillCard:
+    """Blocks: call it in a thread. `changes`: with the lines in which it differs from what is agreed."""
     content, facts = skill.content, skill.content.read_facts()
+    before = unpack_tree(now.pack) if changes and now.pack is not None else None
+    shown = render_tree_changes(before, skill.tree) if changes else TreeChanges([], True)
     return SkillCard(
         name=skill.name,
-        folder=folder or "every agent",
+        folder=folder,
         digest=content.digest,
         description=content.description,
         text_size=len(skill.tree.find(MAIN) or b""),
@@ -134,10 +181,10 @@ def make_card(
         hosts=[*facts.hosts],
         secrets=[*facts.env],
         programs=[*facts.programs],
-        notes=[*facts.notes],
-        known=row is not None,
-        same=row is not None and row.digest == content.digest,
-        changes=render_tree_changes(before, skill.tree) if changes else [],
+        notes=[*facts.notes, *([] if shown.whole else [NOT_ALL])],
+        steps=list_steps(facts, folder, now.keys, partial(has_program, deps.home, deps.config)),
+        before=now.digest,
+        changes=shown.lines,
     )
 
 
@@ -147,16 +194,33 @@ async def _keep_read(deps: OperationDeps, found: Sequence[ReadSkill], folder: st
     for skill in found:
         pack = await asyncio.to_thread(pack_tree, skill.tree)
         await deps.store.write(skills.add_content, skill.content, pack)
-        row = await deps.store.read(skills.get, folder, skill.name)
-        old = await deps.store.read(skills.get_pack, row.digest) if row is not None else None
-
-        def make(skill: ReadSkill = skill, row: AgreedSkill | None = row, old: bytes | None = old) -> SkillCard:
-            before = unpack_tree(old) if old is not None else None
-            return make_card(skill, folder, row, before, changes=True)
-
-        cards.append(await asyncio.to_thread(make))
+        now = await deps.store.read(load_agreed, folder, skill.name)
+        cards.append(await asyncio.to_thread(make_card, deps, skill, folder, now))
     await deps.write(lambda db: None, digests=[each.digest for each in cards])
     return cards
+
+
+@operation
+async def show_skill_card(deps: OperationDeps, args: ShowSkillCardArgs) -> SkillCard:
+    def read(db: Db) -> tuple[SkillContent, bytes, str, AgreedNow]:
+        content, pack = skills.get_content(db, args.digest), skills.get_pack(db, args.digest)
+        if content is None or pack is None:
+            raise NotFound("content", args.digest[:12], "it was read too long ago; read it again")
+        folder = find_group_of_draft(content) if args.folder is None else args.folder
+        return content, pack, folder, load_agreed(db, folder, content.read_facts().name)
+
+    content, pack, folder, now = await deps.store.read(read)
+
+    def make() -> SkillCard:
+        return make_card(deps, ReadSkill(content.read_facts().name, unpack_tree(pack), content), folder, now)
+
+    return await asyncio.to_thread(make)
+
+
+def find_group_of_draft(content: SkillContent) -> str:
+    """Return the group in whose folder it was read, '' if it comes from elsewhere."""
+    place, _, _ = content.origin.rpartition(f"/{SKILLS}/")
+    return place if content.source is SkillSource.DRAFT else ""
 
 
 @operation
@@ -175,8 +239,7 @@ async def _check_target(deps: OperationDeps, folder: str) -> None:
 async def read_skill_draft(deps: OperationDeps, args: ReadSkillDraftArgs) -> list[SkillCard]:
     await _check_target(deps, args.folder)
     await check_here(deps.store, deps.home, args.folder)
-    if not NAME_OF_SKILL.match(args.name):
-        raise Invalid("name", f"{args.name[:80]!r} is no name of a skill")
+    check_skill_name(args.name)
     place, now = f"{args.folder}/{SKILLS}/{args.name}", deps.clock.now()
 
     def read() -> ReadSkill:
@@ -201,16 +264,15 @@ async def read_skill_update(deps: OperationDeps, args: ReadSkillUpdateArgs) -> l
 @operation
 async def agree_skill(deps: OperationDeps, args: AgreeSkillArgs) -> AgreedSkill:
     now = deps.clock.now()
-    if not NAME_OF_SKILL.match(args.name):
-        raise Invalid("name", f"{args.name[:80]!r}: lower-case letters, digits and hyphens, at most 64")
+    check_skill_name(args.name)
 
     def add(db: Db) -> tuple[AgreedSkill, list[str]]:
         content = skills.get_content(db, args.digest)
         if content is None:
             raise NotFound("content", args.digest[:12], "it was read too long ago; read it again")
         before = skills.get(db, args.folder, args.name)
-        row = agree(db, args.folder, args.name, content, deps.caller, now, below=args.below)
-        return row, list_affected(db, args.folder) if before is None or before != row else []
+        row = agree(db, args.folder, args.name, content, deps.caller, now, below=args.below, base=args.before)
+        return row, list_affected(db, args.folder) if before != row else []
 
     row, affected = await deps.write(add)
     for each in affected:
