@@ -278,7 +278,7 @@ CREATE TABLE reservations (
         turn_id TEXT COLLATE "C" NOT NULL,
         model TEXT COLLATE "C" NOT NULL,
         worst BIGINT NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    , gateway TEXT COLLATE "C" NOT NULL DEFAULT '', input BIGINT NOT NULL DEFAULT 0, output BIGINT NOT NULL DEFAULT 0);
+    , gateway TEXT COLLATE "C" NOT NULL DEFAULT '', input BIGINT NOT NULL DEFAULT 0, output BIGINT NOT NULL DEFAULT 0, charged_turn TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE restored_rows (
             request_id TEXT COLLATE "C" NOT NULL,             -- by which the owner decides about them
             kind TEXT COLLATE "C" NOT NULL,                   -- effect | call
@@ -662,7 +662,7 @@ CREATE TABLE tasks (
             depth BIGINT NOT NULL,                       -- steps from agent to agent behind it
             created_at BIGINT NOT NULL,
             updated_at BIGINT NOT NULL
-        , title TEXT COLLATE "C" NOT NULL DEFAULT '');
+        , title TEXT COLLATE "C" NOT NULL DEFAULT '', max_cost BIGINT);
 CREATE TABLE tokens (
             id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
             hash TEXT COLLATE "C" NOT NULL UNIQUE,
@@ -1049,6 +1049,7 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX reservations_session ON reservations (session_id);
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);

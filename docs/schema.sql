@@ -609,7 +609,7 @@ CREATE TABLE reservations (
         turn_id TEXT NOT NULL,
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    , gateway TEXT NOT NULL DEFAULT '', input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0) STRICT;
+    , gateway TEXT NOT NULL DEFAULT '', input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0, charged_turn TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE restored_rows (
             request_id TEXT NOT NULL,             -- by which the owner decides about them
             kind TEXT NOT NULL,                   -- effect | call
@@ -839,7 +839,7 @@ CREATE TABLE tasks (
             depth INTEGER NOT NULL,                       -- steps from agent to agent behind it
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
-        , title TEXT NOT NULL DEFAULT '') STRICT;
+        , title TEXT NOT NULL DEFAULT '', max_cost INTEGER) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -1048,6 +1048,7 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX reservations_session ON reservations (session_id);
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);

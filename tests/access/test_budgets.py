@@ -6,7 +6,8 @@ from gatepost.access.budgets import render_denial, render_notice
 from gatepost.core.clock import Period
 from gatepost.core.errors import Invalid
 from gatepost.core.money import parse_usd, render_about_usd, render_usd
-from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.inside.provider_errors import BUDGET
+from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus, Cap, CapSpan
 from gatepost.store.money.reservations import BudgetDenial
 
 MIDNIGHT = 1_794_787_200_000_000  # 2026-11-16
@@ -81,3 +82,28 @@ def test_a_notice_is_honest_about_what_is_left() -> None:
     assert "is spent: $1.00 of $1.00. It starts anew" in render_notice(BudgetNotice(100, make_status(1_000_000)))
     small = render_notice(BudgetNotice(100, make_status(600_000, kind=BudgetScopeKind.INSTANCE, name="")))
     assert small.startswith("Today's budget of this gateway is too small") and "$0.60 of $1.00 are spent" in small
+
+
+def make_capped(cap: Cap) -> BudgetStatus:
+    kind = BudgetScopeKind.SESSION if cap.span is CapSpan.SESSION else BudgetScopeKind.TURN
+    return BudgetStatus(BudgetScope(kind, "x-1"), cap.span, cap.micro, 450_000, 0, 0, 0, cap=cap)
+
+
+@pytest.mark.parametrize(
+    ("cap", "command", "helps"),
+    [
+        (Cap(CapSpan.TURN, 500_000, "acme"), "budget set acme --turn", "Write again to go on"),
+        (Cap(CapSpan.TURN, 500_000), "budget set --instance --turn", "Write again to go on"),
+        (Cap(CapSpan.TASK, 500_000, "acme"), "budget set acme --task", "Whoever runs this gateway can raise it"),
+        (Cap(CapSpan.TASK, 500_000, task="task-1"), "task set task-1 --max-cost", "Whoever runs this gateway"),
+        (Cap(CapSpan.SESSION, 500_000, "acme"), "budget set acme --session", "/new starts a new one"),
+    ],
+)
+def test_a_limit_says_the_command_to_the_agent_and_the_one_thing_that_helps_to_the_room(
+    cap: Cap, command: str, helps: str
+) -> None:
+    status = make_capped(cap)
+    told = render_denial(BudgetDenial(status, 100_000, busy=False))
+    assert "$0.45 of $0.50 spent, and it may cost $0.10" in told and told.endswith(f"`gatepost {command}`")
+    assert (found := BUDGET.search(told)) is not None and found[0] == told  # CLI agents put words around it
+    assert "limit of $0.50" in (said := render_notice(BudgetNotice(100, status))) and helps in said

@@ -45,6 +45,8 @@ HIDDEN: Hidden = {
     (COMMAND, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
     (PAGE, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
     (COMMAND, "RunningTask"): hide(WORDS="fired"),
+    (COMMAND, "RunCosts"): hide(WORDS="runs micro estimated"),
+    (PAGE, "RunCosts"): hide(WORDS="runs micro estimated"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
     (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),

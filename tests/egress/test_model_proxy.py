@@ -321,6 +321,13 @@ async def test_nothing_near_an_endpoint_is_one(way: Any, line: str) -> None:
     assert way.vendor.heads == []
 
 
+async def test_a_model_without_a_price_is_refused_with_the_command_that_gives_it_one(way: Any) -> None:
+    answer = await way.post(MESSAGES, ASK | {"model": "my model"})
+    assert answer.status == 400 and way.vendor.heads == []
+    said = json.loads(answer.body)["error"]["message"]
+    assert "'my model' has no price" in said and said.endswith("`gatepost price set 'my model' IN/OUT`")
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [

@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gatepost.egress.prices import (
     FILE,
     PriceList,
     find_price,
+    find_shipped_source,
     load_own_prices,
     load_shipped_prices,
     parse_price,
@@ -209,3 +211,10 @@ def test_a_file_that_is_written_otherwise_is_left_alone(tmp_path: Path, text: st
 def test_a_new_file_is_made(tmp_path: Path) -> None:
     write_price(tmp_path / "prices.toml", 'odd "name"', parse_price("1/2"))
     assert tomllib.loads((tmp_path / "prices.toml").read_text()) == {'odd "name"': {"input": 1, "output": 2}}
+
+
+@pytest.mark.parametrize("model", sorted(load_shipped_prices()))
+def test_every_listed_price_has_a_page_and_a_day(model: str) -> None:
+    source = find_shipped_source(model)
+    assert source.page.startswith("https://") and date.fromisoformat(source.checked)
+    assert ("anthropic" in source.page) is model.startswith("claude-")

@@ -12,13 +12,16 @@ from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.flow.group_egress import PanicCheckingStore, SpenderSecrets, StoreBudget, wait_for_panic
+from gatepost.inside.provider_errors import BUDGET
 from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
 from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
 from gatepost.store.rights import egress, secrets, switches
 from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.sessions import turns
 from gatepost_testing.gate_agent import GateAgent
 
 USER = "fake:user/1"
@@ -55,6 +58,28 @@ async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Pa
     alone = Spender("acme/eng", agent.session.id, None)
     assert await purse.room(alone) == BudgetRoom(100, 100)
     assert isinstance(await purse.reserve(replace(alone, session_id=""), "m", 80, NO_TOKENS), ReservationHandle)
+
+
+async def test_an_answer_that_reaches_its_limit_is_told_once_with_what_helps(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
+    purse = StoreBudget(store, agent.deps.clock, agent.deps.channels, agent.deps.events)
+    turn = await store.read(turns.find_open, agent.session.id)
+    assert turn is not None
+    spender = Spender("acme/eng", agent.session.id, turn.id)
+    await store.write(budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), CapSpan.TURN, 500_000, "owner", 1)
+
+    assert await purse.room(spender) == BudgetRoom(500_000, 500_000)
+    refused = [await purse.reserve(spender, "m", 600_000, NO_TOKENS) for _ in range(2)]
+
+    for each in refused:
+        assert isinstance(each, BudgetShortage) and not each.busy
+        assert "The limit of one answer has no room for this call: $0.00 of $0.50 spent" in each.reason
+        assert each.reason.endswith("an operator can raise it with `gatepost budget set acme --turn`")
+        assert (found := BUDGET.search(f"402 {each.reason} and more")) and found[0] == each.reason  # of CLI agents
+    (told,) = [each.text for each in await store.read(messages.list_in_room, turn.instance, turn.address, 0, 10)][1:]
+    assert told == "This answer reached its limit of $0.50. Write again to go on: the next one has a limit of its own."
 
 
 async def test_no_agent_gets_a_channels_secret_also_if_it_was_bound_before(tmp_path: Path, store: SqliteStore) -> None:

@@ -151,6 +151,7 @@ async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: 
 
         (notice,) = texts(channel)
         assert "the gateway does not pass this on: 'nosuchmodel' has no price" in notice
+        assert "`gatepost price set nosuchmodel IN/OUT`" in notice
         assert "authenticate" not in notice and "account" not in notice
     assert endpoint.calls == []
 

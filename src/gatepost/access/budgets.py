@@ -4,8 +4,14 @@ from datetime import UTC, datetime
 
 from gatepost.core.clock import SECOND, Period
 from gatepost.core.money import render_usd
-from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus, Cap, CapSpan
 from gatepost.store.money.reservations import BudgetDenial
+
+_NAMES = {
+    CapSpan.TURN: "The limit of one answer",
+    CapSpan.TASK: "The limit of one run of this task",
+    CapSpan.SESSION: "The limit of this conversation",
+}
 
 
 def render_denial(denied: BudgetDenial) -> str:
@@ -18,16 +24,34 @@ def render_denial(denied: BudgetDenial) -> str:
             f" {render_usd(status.reserved)}"
             " set aside for them); try again when they have ended, or ask for less"
         )
-    return (
-        f"{render_name(status)} has no room for this call: {amounts}, and it may cost {render_usd(denied.asked)}."
-        f" It starts anew on {_render_time(status.ends_at)}; an operator can raise it with `gatepost budget set`"
+    way_out = (
+        f"It starts anew on {_render_time(status.ends_at)}; an operator can raise it with `gatepost budget set`"
+        if status.cap is None
+        else _render_way_out(status.cap)
     )
+    asked = render_usd(denied.asked)
+    return f"{render_name(status)} has no room for this call: {amounts}, and it may cost {asked}. {way_out}"
+
+
+def _render_way_out(cap: Cap) -> str:
+    if cap.task:
+        command = f"gatepost task set {cap.task} --max-cost"
+    else:
+        command = f"gatepost budget set {cap.folder or '--instance'} --{cap.span}"
+    anew = {
+        CapSpan.TURN: "The next turn has a limit of its own",
+        CapSpan.TASK: "The next run has a limit of its own",
+        CapSpan.SESSION: "A person can start a new conversation with /new",
+    }
+    return f"{anew[cap.span]}; an operator can raise it with `{command}`"
 
 
 def render_notice(note: BudgetNotice) -> str:
     """For the room."""
     status = note.status
     name, amount = render_name(status), render_amounts(status)
+    if status.cap is not None:
+        return _render_cap_notice(status, status.cap)
     if note.percent != STOP:
         return f"{name} is nearly spent: {amount}."
     end = (
@@ -39,17 +63,31 @@ def render_notice(note: BudgetNotice) -> str:
     return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"
 
 
+def _render_cap_notice(status: BudgetStatus, cap: Cap) -> str:
+    """The limit that was reached, and the one thing that helps."""
+    most = render_usd(status.limit)
+    if cap.span is CapSpan.TURN:
+        return f"This answer reached its limit of {most}. Write again to go on: the next one has a limit of its own."
+    if cap.span is CapSpan.TASK:
+        return f"This run of a task reached its limit of {most}. Whoever runs this gateway can raise it."
+    return f"This conversation reached its limit of {most}. /new starts a new one."
+
+
 def render_parked(status: BudgetStatus) -> str:
     """For the room of a message that waits."""
+    waits = "Your message waits: whoever may decide it is asked for more."
+    if status.cap is not None:
+        return f"{_render_cap_notice(status, status.cap)} {waits}"
     return (
-        f"{render_name(status)} is spent: {render_amounts(status)}. Your message waits: whoever may decide it is asked"
-        f" for more. If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
+        f"{render_name(status)} is spent: {render_amounts(status)}. {waits}"
+        f" If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
     )
 
 
-def render_refused(name: str) -> str:
+def render_refused(name: str, *, of_session: bool = False) -> str:
     """For the room of messages that waited in vain."""
-    return f"{name} was not raised, so what you wrote is not answered. Send it again when there is money."
+    way_out = "/new starts a new conversation." if of_session else "Send it again when there is money."
+    return f"{name} was not raised, so what you wrote is not answered. {way_out}"
 
 
 def render_amounts(status: BudgetStatus) -> str:
@@ -58,11 +96,14 @@ def render_amounts(status: BudgetStatus) -> str:
 
 def make_notice_key(note: BudgetNotice, instance: str, address: str) -> str:
     """A room hears of a budget once in a period, whoever noticed; of one that was changed, anew."""
-    scope, end = note.status.scope, note.status.ends_at
+    scope, end = note.status.scope, note.status.ends_at if note.status.cap is None else note.status.starts_at
     return f"notice/budget/{scope.kind}:{scope.name}/{note.percent}/{note.status.limit}/{end}/{instance}/{address}"
 
 
-def render_name(status: BudgetStatus) -> str:
+def render_name(status: BudgetStatus, folder: str = "") -> str:
+    """`folder`: the group of a conversation, for whoever does not see which it is."""
+    if status.cap is not None:
+        return f"The limit of a conversation of {folder}" if folder else _NAMES[status.cap.span]
     period = "Today's" if status.period is Period.DAY else "This month's"
     whose = "this gateway" if status.scope.kind is BudgetScopeKind.INSTANCE else status.scope.name
     return f"{period} budget of {whose}"

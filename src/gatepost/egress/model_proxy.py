@@ -5,6 +5,7 @@ settled, whatever ends it. The key goes out in one header and comes back in noth
 """
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -359,8 +360,9 @@ class ModelProxy:
     def _price(self, model: str) -> Price:
         price = self._prices(model)
         if price is None:
+            command = f"gatepost price set {shlex.quote(model[:100])} IN/OUT"
             raise HttpRefusal(
-                400, f"{model[:100]!r} has no price, so it is not called; the operator can add one (connect --price)"
+                400, f"{model[:100]!r} has no price, so it is not called; an operator can give it one: `{command}`"
             )
         return price
 

@@ -34,7 +34,7 @@ FILE = setting(
     help="A TOML file with prices of your own, in USD for a million tokens, under the home if it is not absolute."
     " It adds to the built-in list and wins over it: `[my-model]`, then `input = 0.5` and `output = 1.5`.",
 )
-TOOL = "tool:"  # what names of tools begin with in a file of prices
+TOOL, SOURCE = "tool:", "source:"  # what names of tools, and of sources, begin with in a file of prices
 SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 NAME = "prices.toml"  # where there is none yet
@@ -103,6 +103,14 @@ class Price(Struct, frozen=True, kw_only=True):
         long = self._is_long(input_tokens)
         hundredths = asked * (self.long_input if long else 100) + answered * (self.long_output if long else 100)
         return -(-hundredths // (100 * PER))  # a begun millionth counts whole
+
+
+class PriceSource(Struct, frozen=True):
+    """The page on which a vendor lists the prices of models whose names begin so, and when they were compared."""
+
+    begins: str
+    page: str
+    checked: str  # a date
 
 
 class _ListedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -183,6 +191,17 @@ def load_shipped_prices() -> Mapping[str, Price]:
     return read_prices(SHIPPED)
 
 
+@cache
+def load_shipped_sources() -> Sequence[PriceSource]:
+    """The most special first."""
+    found = [msgspec.convert(table, PriceSource) for name, table in _load(SHIPPED).items() if name.startswith(SOURCE)]
+    return sorted(found, key=lambda each: -len(each.begins))
+
+
+def find_shipped_source(model: str) -> PriceSource:
+    return next(each for each in load_shipped_sources() if model.startswith(each.begins))
+
+
 def load_own_prices(home: Home, config: Config) -> Mapping[str, Price]:
     """The operator's, read at the start; a mistake in it stops the start."""
     return read_prices(home.path / config[FILE]) if config[FILE] else {}
@@ -191,7 +210,11 @@ def load_own_prices(home: Home, config: Config) -> Mapping[str, Price]:
 def read_prices(path: Path) -> dict[str, Price]:
     """The models of a file."""
     models = _load(path)
-    return {name: _read_price(f"{path}: {name}", table) for name, table in models.items() if not name.startswith(TOOL)}
+    return {
+        name: _read_price(f"{path}: {name}", table)
+        for name, table in models.items()
+        if not name.startswith((TOOL, SOURCE))
+    }
 
 
 def read_tools(path: Path) -> dict[str, ToolCost]:

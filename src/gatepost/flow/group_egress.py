@@ -50,7 +50,8 @@ class StoreBudget:
 
     async def room(self, spender: Spender) -> BudgetRoom:
         def read(db: Db) -> BudgetRoom:
-            found = budgets.list_applicable(db, spender.folder, _find_payer(db, spender), self._clock.now())
+            payer, turn_id = _find_payer(db, spender), spender.turn_id or ""
+            found = budgets.list_for_call(db, spender.folder, payer, spender.session_id, turn_id, self._clock.now())
             now = min((each.left for each in found), default=None)
             return BudgetRoom(now, min((each.unspent for each in found), default=None))
 

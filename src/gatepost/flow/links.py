@@ -407,10 +407,11 @@ def _give_to_group(context: MessageContext, folder: str) -> IntakeResult:
     db, inbound = context.db, context.arrival.inbound
     if sender_rights.find_rights(db, inbound.sender, folder) is None:
         return context.end(InboxState.REFUSED, senders.SHUT_OUT.reason, RIGHTS, folder)
-    if find_spent_budget(db, context.rules, inbound.kind, inbound.sender, folder, context.now) is not None:
-        return context.end(InboxState.REFUSED, SPENT, RIGHTS, folder)
     route = Route(match="", target=folder, created_by=INSTANCE, created_at=context.now, folder=folder)
     choice = RouteChoice(route, folder, observe=False, topic=None, mode=SessionMode.PER_THREAD)
+    place = (INSTANCE, inbound.address, context.thread)
+    if find_spent_budget(db, context.rules, inbound.kind, inbound.sender, choice, place, context.now) is not None:
+        return context.end(InboxState.REFUSED, SPENT, RIGHTS, folder)
     room = rooms.get(db, INSTANCE, inbound.address)
     return deliver(context, [TargetAccess(choice, RIGHTS)], room)
 

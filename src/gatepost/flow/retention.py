@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from gatepost.core.files.untrusted_files import REMOVED, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config, Setting, setting
+from gatepost.store.money.budgets import BudgetScopeKind
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import engagements
 from gatepost.store.schedule import retention
@@ -160,6 +162,8 @@ class Retention:
             )
             await self._rows(MESSAGES, retention.remove_requests, "")
             await self._rows(SESSIONS, retention.remove_isolated_sessions, "", TURNS_PORTION)
+            for kind, kept in ((BudgetScopeKind.TURN, TURNS), (BudgetScopeKind.SESSION, SESSIONS)):
+                await self._rows(kept, partial(retention.remove_spending, kind=kind), "")
             await self._rows(TURNS, retention.remove_firings, 0)
             await self._rows(TURNS, retention.remove_tasks, "")
             await self._engagements()

@@ -13,7 +13,10 @@ QUOTA = frozenset({"billing_error", "insufficient_quota", "budget_exceeded", "bi
 AGAIN = frozenset({"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "rate_limit_exceeded"})
 BUSY = frozenset({"rate_limit_error", "overloaded_error", "rate_limit_exceeded"})
 # The gateway's own no, as it comes back from agents that put words of theirs around it: it is about no account.
-BUDGET = re.compile(r"(?:Today's|This month's) budget of .{1,400}?`gatepost budget set`")
+BUDGET = re.compile(
+    r"(?:(?:Today's|This month's) budget of|The limit of (?:one answer|one run of this task|this conversation)) "
+    r".{1,400}?`gatepost (?:budget|task) set[^`]{0,200}`"
+)
 REFUSED_KEY = "refuses the gateway's key"
 _OURS = re.compile(r"gatepost: (.*(?:price|passed on|takes no query).*)")
 # A model that sees nothing. An error about one picture, such as its format, is none of these.

@@ -8,7 +8,10 @@ from pathlib import Path
 from tests.cli.conftest import Ran
 
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState
 
@@ -146,3 +149,24 @@ def test_the_times_of_a_run_are_in_one_zone_that_is_named(run: Run, home: Home) 
     assert re.search(r"^ends     at .* 09:00:00 Asia/Tokyo$", shown, re.MULTILINE)
     assert re.search(r"^made by  operator$", shown, re.MULTILINE)
     assert re.search(r"^made     .* Asia/Tokyo$", shown, re.MULTILINE)
+
+
+def test_a_task_says_what_its_last_runs_cost_and_what_one_may(run: Run, home: Home) -> None:
+    task, at = add(run, "--prompt", "sum up", "--cron", "0 8 * * *", "--max-cost", "0.50"), 1_800_000_000_000_000
+    assert "limit    $0.50\n" in run("task", "show", task).out
+    connection = connect(home.store)
+    new = firings.make_firing(task, at, at, FiringState.ANSWERED, session_id="s-1")
+    firings.add_all(SqliteDb(connection), [replace(new, turn_id="t-1", ended_at=at + 9)])
+    for number, measured in enumerate((True, False)):
+        cost = NewCost(
+            key=f"k{number}", at=at + 1, folder="home", model="m", micro=100_000, session_id="s-1", turn_id="t-1",
+            measured=measured,
+        )  # fmt: skip
+        costs.add_external(SqliteDb(connection), cost, at)
+    connection.close()
+
+    said = "$0.20 (the last run, $0.10 of it estimated)"
+    assert f"cost     {said}\n" in run("task", "show", task).out
+    assert "$0.20 (the last run" in run("task", "list").out
+    assert f"it cost {said}\n" in run("task", "set", task, "--max-cost", "none").out
+    assert "limit" not in run("task", "show", task).out

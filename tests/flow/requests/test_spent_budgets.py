@@ -20,7 +20,7 @@ from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.store.messages import messages
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
 from gatepost.store.money.costs import NewCost
 from gatepost.store.people import users
 from gatepost.store.port import Db
@@ -28,6 +28,7 @@ from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import sessions
 from gatepost_testing.clock import NOON
 
 RULES = AskingRules(escalate=60 * SECOND, expire=2 * DAY, quorum=1)
@@ -217,7 +218,7 @@ def test_a_command_does_not_wait(acme: Db) -> None:
 def test_a_budget_of_somebody_with_an_odd_name_is_found_again(acme: Db) -> None:
     scope = BudgetScope(BudgetScopeKind.USER, "fake:user/a b c")
     spent = spent_budgets.SpentBudget(scope, Period.MONTH, NOON)
-    request = replace(_make_request(acme), name=spent.name)
+    request = replace(_make_request(acme), name=spent.name, folder="")
     assert spent_budgets.read_spent(request) == spent
 
 
@@ -229,3 +230,59 @@ def _make_request(db: Db) -> Request:
 
 def test_denial_is_the_plain_one(acme: Db) -> None:
     assert list_choices(_make_request(acme))[-1] is DENY
+
+
+def fill_conversation(db: Db, limit: int = MICRO) -> str:
+    """A conversation that has spent its limit, which the group says."""
+    say(db, "before")
+    (session,) = sessions.list_open(db, "acme")
+    budgets.put(db, ACME, CapSpan.SESSION, limit, "test", NOON)
+    new = NewCost(key=f"c{next(_ids)}", at=NOON, folder="acme", model="m", micro=MICRO, session_id=session.id)
+    costs.add_external(db, new, NOON)
+    return session.id
+
+
+def test_a_conversation_at_its_limit_waits_with_a_card_and_hears_of_a_new_one(acme: Db) -> None:
+    fill_conversation(acme)
+    assert [say(acme, text).receipt.state for text in ("one", "two")] == ["held", "held"]
+    assert say(acme, "elsewhere", address=OTHER).receipt.state == "queued"
+    asked = get_pending(acme)
+    assert (asked.folder, asked.input["budget"]) == ("acme", "The limit of a conversation of acme")
+    assert [each.label for each in list_choices(asked)] == ["$1.00 more", "Deny"]
+    (told,) = list_told(acme)
+    assert told.startswith("This conversation reached its limit of $1.00. /new starts a new one. Your message waits")
+
+
+def test_more_for_a_conversation_lets_what_waits_go_on(acme: Db) -> None:
+    fill_conversation(acme)
+    say(acme, "one")
+    assert answer(acme, "yes").decided
+    assert list_states(acme)["one"] == "queued" and say(acme, "two").receipt.state == "queued"
+
+
+def test_a_no_to_a_conversation_names_the_new_one(acme: Db) -> None:
+    fill_conversation(acme)
+    say(acme, "one")
+    answer(acme, "no")
+    assert list_states(acme)["one"] == "refused"
+    assert list_told(acme)[-1].endswith("is not answered. /new starts a new conversation.")
+    assert say(acme, "two").receipt.state == "refused" and waiting_requests.list_pending(acme) == []
+
+
+def test_a_new_conversation_takes_up_what_waits_for_the_old_one(acme: Db) -> None:
+    fill_conversation(acme)
+    say(acme, "one")
+    say(acme, "/new")
+    move_due(acme, RULES, CHANNELS, NOON)
+    assert list_states(acme)["one"] == "queued" and waiting_requests.list_pending(acme) == []
+
+
+def test_a_limit_of_the_gateway_is_raised_by_owners_alone(acme: Db) -> None:
+    session = fill_conversation(acme)
+    budgets.put(acme, ACME, CapSpan.SESSION, None, "test", NOON)
+    budgets.put(acme, EVERYTHING, CapSpan.SESSION, MICRO, "test", NOON)
+    say(acme, "one")
+    assert get_pending(acme).folder == ""
+    assert not answer(acme, "yes", ADA).decided and answer(acme, "yes", BOB).decided
+    found = budgets.find_session_cap(acme, session)
+    assert found is not None and found.limit == 2 * MICRO

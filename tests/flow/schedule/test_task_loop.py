@@ -446,7 +446,7 @@ async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(d
             db.run(
                 "INSERT INTO tasks SELECT id || ?, folder, instance, ?, thread, prompt, text, script, kind, schedule,"
                 " every, zone, context, missed, state, reason, next_at + ?, max_runs, expires_at, runs, failures,"
-                " created_by, depth, created_at, updated_at, title FROM tasks WHERE folder = 'acme'"
+                " created_by, depth, created_at, updated_at, title, max_cost FROM tasks WHERE folder = 'acme'"
                 " ORDER BY id LIMIT 1",
                 (f"-{number}", address, 10 * DAY),
             )

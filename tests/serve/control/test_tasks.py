@@ -17,6 +17,8 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, audit
 from gatepost.store.rooms import rooms
@@ -336,3 +338,37 @@ async def test_the_text_that_an_operator_gives_an_agents_task_is_agreed_to(desk:
     desk.clock.advance(1)
     await desk.do("task.run", id=made["id"])
     assert [each["state"] for each in (await desk.do("task.show", id=made["id"]))["log"]] == ["sent", "cancelled"]
+
+
+async def test_the_most_that_a_run_may_cost_is_set_and_taken_away(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="Look!", cron="0 9 * * *", max_cost="$0.50")
+    assert made["max_cost"] == 500_000
+    changed = await desk.do("task.set", id=made["id"], title="Look")
+    assert changed["max_cost"] == 500_000
+    assert (await desk.do("task.set", id=made["id"], max_cost="none"))["max_cost"] is None
+    with pytest.raises(Invalid, match="max_cost: 'much' is not an amount"):
+        await desk.do("task.set", id=made["id"], max_cost="much")
+
+
+async def test_a_task_shows_what_its_last_runs_cost_also_when_it_is_changed(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="Look!", cron="0 9 * * *")
+    assert made["last_runs"] == {"runs": 0, "micro": 0, "estimated": 0}
+
+    def run(db: Db) -> None:
+        (session,) = sessions.list_open(db, "acme")
+        new = firings.make_firing(made["id"], NOW, NOW, firings.FiringState.ANSWERED, session_id=session.id)
+        firings.add_all(db, [replace(new, turn_id="t-1", ended_at=NOW + 9)])
+        for number, measured in enumerate((True, False)):
+            cost = NewCost(
+                key=f"k{number}", at=NOW + 1, folder="acme", model="m", micro=100_000, session_id=session.id,
+                turn_id="t-1", measured=measured,
+            )  # fmt: skip
+            costs.add_external(db, cost, NOW)
+
+    await desk.store.write(run)
+    for found in (
+        await desk.do("task.show", id=made["id"]),
+        (await desk.do("task.list"))[0],
+        await desk.do("task.set", id=made["id"], title="Look"),
+    ):
+        assert found["last_runs"] == {"runs": 1, "micro": 200_000, "estimated": 100_000}

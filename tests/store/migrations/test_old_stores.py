@@ -48,11 +48,12 @@ def test_no_row_of_an_earlier_release_is_lost(old_store: Path) -> None:
     migrate(old_store, SystemClock())
     after = count_rows(old_store)
 
-    moved = {"permissions", "audit_anchor", "user_roles", "memberships", "schema_version", "unsearched"}
+    moved = {"permissions", "audit_anchor", "user_roles", "memberships", "schema_version", "unsearched", "spending"}
     kept = before.keys() - moved
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
     assert after["requests"] == before["permissions"] == 2
     assert after["audit_anchors"] == before.get("audit_anchor", 0)
+    assert after["spending"] == before["spending"] + 1  # the open conversation, which has cost something
     assert (before["user_roles"], after["user_roles"]) == (2, 1)  # the owner's identities became one person
 
 

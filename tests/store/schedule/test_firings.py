@@ -11,7 +11,7 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetReservation
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, task_inbox, tasks
-from gatepost.store.schedule.firings import FiringState, Run, make_firing
+from gatepost.store.schedule.firings import FiringState, Run, RunCosts, make_firing
 from gatepost.store.schedule.task_inbox import NewTaskRow
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
@@ -136,3 +136,21 @@ def test_a_run_that_waits_or_goes_on_holds_up_the_next(fired: FiredTask) -> None
     for entry in inbox.list_for_message(fired.db, fired.message_id):
         inbox.set_state(fired.db, entry.id, inbox.InboxState.FAILED, "x", None, NOON + 2)
     assert firings.count_open(fired.db, [fired.task.id]) == {fired.task.id: 1}
+
+
+def test_the_cost_of_the_last_runs_is_added_up_and_says_what_is_estimated(fired: FiredTask) -> None:
+    for number in range(7):
+        now = NOON + number * HOUR
+        if number:
+            fired.fire(now)
+        turn_id = fired.begin(now + 1)
+        held = fired.call_model(turn_id, 500, now + 2)
+        reservations.settle(fired.db, held.id, 10**number, TokenCounts(), now + 3, measured=number != 5)
+        assert turns.finish(fired.db, turn_id, 1, "{}", now + 4)
+    assert firings.list_costs(fired.db, [fired.task.id, "t-other"]) == {fired.task.id: RunCosts(5, 1_111_100, 100_000)}
+
+
+def test_a_run_that_goes_on_and_one_that_was_skipped_have_no_cost_yet(fired: FiredTask) -> None:
+    fired.call_model(fired.begin(NOON + 1), 500, NOON + 2)
+    firings.add(fired.db, fired.task.id, NOON + HOUR, NOON + HOUR, FiringState.SKIPPED)
+    assert firings.list_costs(fired.db, [fired.task.id]) == {}

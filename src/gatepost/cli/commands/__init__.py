@@ -52,6 +52,7 @@ COMMANDS = {
     "passkey": CommandEntry("credentials", "By which people sign in to the web page."),
     "permit": CommandEntry("requests", "Requests that wait for a person's decision."),
     "policy": CommandEntry("access", "Why a group may call a tool, or not; and whether a table of such cases holds."),
+    "price": CommandEntry("spending", "The prices of models: list, set."),
     "prompt": CommandEntry("prompts", "What an agent is told before a word is said, and what that costs."),
     "room": CommandEntry("routes", "The chats, and who may speak in each."),
     "route": CommandEntry("routes", "Which group gets a message."),

@@ -1,5 +1,6 @@
-"""`gatepost budget` and `cost`: how much may be spent on models, and what was."""
+"""`gatepost budget`, `cost` and `price`: how much may be spent on models, what was, and what they cost."""
 
+from collections.abc import Iterator
 from datetime import UTC
 
 import click
@@ -11,7 +12,10 @@ from gatepost.serve.control.arguments.spending import (
     SPENT_BY,
     BudgetAmounts,
     BudgetView,
+    ListedPrice,
+    ListPricesArgs,
     SetBudgetArgs,
+    SetPriceArgs,
     ShowBudgetsArgs,
     ShowCostArgs,
     SpendingReport,
@@ -31,23 +35,27 @@ def budget_command() -> None:
 @budget_command.command("set")
 @from_operation(SetBudgetArgs)
 def set_budget(run: CommandRun, budget: BudgetView) -> None:
-    if budget.daily is None and budget.monthly is None:
-        output.print_line(f"{_name(budget)}: no limit")
-    else:
+    if list(_list_rows(budget)):
         show_budgets(run, [budget])
+    else:
+        output.print_line(f"{_name(budget)}: no limit")
 
 
 def show_budgets(run: CommandRun, found: list[BudgetView]) -> None:
     output.print_table(
         ("budget", "per", "limit", "spent", "set aside", "left", "until (UTC)"),
-        [
-            (_name(each), per, *_list_cells(amounts))
-            for each in found
-            for per, amounts in (("day", each.daily), ("month", each.monthly))
-            if amounts is not None
-        ],
+        [row for each in found for row in _list_rows(each)],
         empty="no budgets: nothing limits what is spent; `gatepost budget set --instance --daily 5` would",
     )
+
+
+def _list_rows(budget: BudgetView) -> Iterator[tuple[str, ...]]:
+    for per, amounts in (("day", budget.daily), ("month", budget.monthly)):
+        if amounts is not None:
+            yield (_name(budget), per, *_list_cells(amounts))
+    for per, most in (("answer", budget.turn), ("task run", budget.task), ("conversation", budget.session)):
+        if most is not None:
+            yield (_name(budget), per, _usd(most), "", "", "", "")
 
 
 budget_command.command("show")(from_operation(ShowBudgetsArgs)(show_budgets))
@@ -64,6 +72,28 @@ def _usd(amount: float) -> str:
 
 def _name(budget: BudgetView) -> str:
     return budget.name or "the gateway"
+
+
+@click.group()
+def price_command() -> None:
+    """The prices by which models are booked: list, set. Works with the gateway up or down.
+
+    Prices are in USD for a million tokens. A model without a price is not called, because nobody could say what it
+    spends.
+    """
+
+
+@price_command.command("list")
+@from_operation(ListPricesArgs)
+def list_prices(run: CommandRun, found: list[ListedPrice]) -> None:
+    output.print_records(ListedPrice, found, empty=f"no model has a price that is called {run.args['model']}")
+
+
+@price_command.command("set")
+@from_operation(SetPriceArgs)
+def set_price(run: CommandRun, price: ListedPrice) -> None:
+    amounts = f"{render_usd(price.input)} for input and {render_usd(price.output)} for output"
+    output.print_line(f"{price.model}: {amounts}, of a million tokens; it is in {price.source}")
 
 
 @click.command()

@@ -27,6 +27,7 @@ from gatepost.serve.control.arguments.tasks import (
     TaskDetails,
     TaskLogEntry,
     TaskView,
+    render_run_costs,
 )
 from gatepost.store.schedule.tasks import TaskState
 
@@ -75,9 +76,11 @@ def add(run: CommandRun, made: AddedTask) -> None:
 def set_task(run: CommandRun, task: TaskView) -> None:
     if task.state == TaskState.ACTIVE:
         output.print_line(f"{task.id}: {task.folder} in {task.address}, next at {_render_next(task)}")
-        return
-    resumes = f"`gatepost task resume {task.id}` lets it run again"
-    output.print_line(f"{task.id} is changed, and {task.state} ({task.reason}); {resumes}")
+    else:
+        resumes = f"`gatepost task resume {task.id}` lets it run again"
+        output.print_line(f"{task.id} is changed, and {task.state} ({task.reason}); {resumes}")
+    if costs := render_run_costs(task.last_runs):
+        output.print_line(f"it cost {costs}")
 
 
 @task_command.command("list")

@@ -129,13 +129,23 @@ def asks_first(target: TargetAccess) -> bool:
 
 
 def find_spent_budget(
-    db: Db, rules: RuleCache, kind: MessageKind, sender: str, folder: str, now: int
+    db: Db,
+    rules: RuleCache,
+    kind: MessageKind,
+    sender: str,
+    chosen: RouteChoice,
+    place: tuple[str, str, str],
+    now: int,
 ) -> BudgetStatus | None:
-    """Return the budget by which an agent could not ask a model anything for this sender; None if it could."""
+    """Return the budget by which an agent could not ask a model anything for this sender, or the cap of the
+    conversation here; None if it could. `place`: instance, address and thread."""
     if not rules.read(db, has_budgets):
         return None
     payer = rules.read(db, identities.get_person, sender) if kind is MessageKind.CHAT else None
-    return reservations.find_spent(db, folder, payer, now)
+    instance, address, thread = place
+    topic = thread if chosen.topic is None else chosen.topic
+    session = sessions.find_by_key(db, sessions.key_of(chosen.mode, chosen.folder, instance, address, topic))
+    return reservations.find_spent(db, chosen.folder, payer, now, session.id if session is not None else "")
 
 
 def decide_route(

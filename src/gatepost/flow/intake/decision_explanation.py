@@ -130,7 +130,8 @@ def _explain_admitted(
             return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "command_denied")
         if command.act is not CommandAction.PASS:
             return ExplainedTarget(chosen, rights, MessageOutcome.ANSWERED)
-    spent = None if chosen.observe else find_spent_budget(db, rules, said.kind, said.sender, chosen.folder, now)
+    place = (said.instance, str(said.address), said.thread)
+    spent = None if chosen.observe else find_spent_budget(db, rules, said.kind, said.sender, chosen, place, now)
     if spent is not None:
         waits = command is None and spent_budgets.may_hold(db, said.kind, spent_budgets.make_spent(spent))
         outcome = MessageOutcome.HELD if waits else MessageOutcome.REFUSED

@@ -319,6 +319,8 @@ class Intake:
             await self._end(session_id, f"stopped by {by}")
         if arrival.command is not None:
             self._events.errands()  # one may have stopped some
+        if accepted.end or accepted.clear:
+            self._events.requests()  # what a conversation's limit stopped may go on in a new one
         for session_id in accepted.renew:
             self._renew(session_id)
         for session_id in accepted.wake:

@@ -346,7 +346,10 @@ def _check_budget(
     budget's period. The message waits if somebody can be asked for more, who is added to `asked`; else it is
     refused."""
     inbound = context.arrival.inbound
-    spent = find_spent_budget(context.db, context.rules, inbound.kind, inbound.sender, target.folder, context.now)
+    place = (context.arrival.instance, inbound.address, context.thread)
+    spent = find_spent_budget(
+        context.db, context.rules, inbound.kind, inbound.sender, target.chosen, place, context.now
+    )
     if spent is None:
         return True
     claim_stop_notice(context.db, spent)

@@ -18,7 +18,7 @@ from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import budgets
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus, CapSpan
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
@@ -32,29 +32,29 @@ SPENT = "budget_spent"  # why a message is refused
 
 
 class SpentBudget(Struct, frozen=True):
-    """The budget of a request, in its period."""
+    """The budget of a request, in its period. `folder`: the group whose admins may raise it; '' for one that is
+    nobody's but the gateway's."""
 
     scope: BudgetScope
-    period: Period
+    period: Period | CapSpan
     starts_at: int
+    folder: str = ""
 
     @property
     def name(self) -> str:
         return f"{self.period} {self.starts_at} {self.scope.kind} {self.scope.name}"
 
-    @property
-    def folder(self) -> str:
-        """The group whose admins may raise it; '' for one that is nobody's but the gateway's."""
-        return self.scope.name if self.scope.kind is BudgetScopeKind.GROUP else ""
-
 
 def make_spent(status: BudgetStatus) -> SpentBudget:
-    return SpentBudget(status.scope, status.period, status.starts_at)
+    own = status.scope.name if status.scope.kind is BudgetScopeKind.GROUP else ""
+    folder = own if status.cap is None else status.cap.folder
+    return SpentBudget(status.scope, status.period, status.starts_at, folder)
 
 
 def read_spent(request: Request) -> SpentBudget:
     period, starts_at, kind, name = request.name.split(" ", 3)
-    return SpentBudget(BudgetScope(BudgetScopeKind(kind), name), Period(period), int(starts_at))
+    per = CapSpan.SESSION if period == CapSpan.SESSION else Period(period)
+    return SpentBudget(BudgetScope(BudgetScopeKind(kind), name), per, int(starts_at), request.folder)
 
 
 def read_more(request: Request) -> int:
@@ -86,7 +86,7 @@ def hold(
         name=spent.name,
         folder=spent.folder,
         input={
-            "budget": judged.render_name(status),
+            "budget": judged.render_name(status, folder),
             "spent": judged.render_amounts(status),
             "agent that has messages waiting": folder,
             "more": render_usd(more),
@@ -130,8 +130,12 @@ def _fits(db: Db, new: NewMessage, waiting: Request) -> bool:
 def is_spent(db: Db, request: Request, now: int) -> bool:
     """Return True if its budget is still the one that stopped the messages, and still has no room."""
     spent = read_spent(request)
-    found = (each for each in budgets.list_all(db, now) if make_spent(each) == spent)
-    return any(each.is_spent for each in found)
+    if spent.scope.kind is BudgetScopeKind.SESSION:
+        cap = budgets.find_session_cap(db, spent.scope.name)
+        found = [cap] if cap is not None else []
+    else:
+        found = budgets.list_all(db, now)
+    return any(each.is_spent for each in found if make_spent(each) == spent)
 
 
 def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
@@ -164,7 +168,8 @@ def _release(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -
 
 def _refuse(db: Db, channels: ChannelInstances, request: Request, held: HeldMessages, now: int) -> ReleasedMessages:
     """Each room is told once."""
-    said = judged.render_refused(str(request.input.get("budget", "The budget")))
+    of_session = read_spent(request).scope.kind is BudgetScopeKind.SESSION
+    said = judged.render_refused(str(request.input.get("budget", "The budget")), of_session=of_session)
     rooms: dict[tuple[str, str], None] = {}
     for entry, message in held:
         inbox.set_state(db, entry.id, InboxState.REFUSED, SPENT, None, now)

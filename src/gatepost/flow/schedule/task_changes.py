@@ -75,6 +75,7 @@ class TaskRequest(TaskFields, frozen=True, kw_only=True):
     when: str
     zone: str = ""
     max_runs: int | None = None
+    max_cost: int | None = None
     expires_at: str = ""
     created_by: str
     when_field: str = "cron"
@@ -101,6 +102,7 @@ def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
         zone=zone,
         next_at=first,
         max_runs=_check_runs(asked.max_runs),
+        max_cost=asked.max_cost,
         expires_at=_parse_end(asked.expires_at, zone, first, now, asked.end_field),
         created_by=asked.created_by,
     )
@@ -187,6 +189,7 @@ class TaskChange(TaskFieldsChange, frozen=True, kw_only=True):
     when: str | UnsetType = UNSET
     zone: str | UnsetType = UNSET
     max_runs: int | UnsetType | None = UNSET
+    max_cost: int | UnsetType | None = UNSET
     expires_at: str | UnsetType | None = UNSET
     place: tuple[str, str, str] | UnsetType = UNSET
     id_field: str = "taskId"
@@ -243,6 +246,7 @@ def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> T
         zone=zone,
         next_at=next_at,
         max_runs=runs,
+        max_cost=task.max_cost if isinstance(change.max_cost, UnsetType) else change.max_cost,
         expires_at=ends,
     )
 

@@ -236,7 +236,8 @@ def add_place_notice(db: Db, deps: SessionDeps, session_id: str) -> tuple[str, s
 
 def _has_budget_notice(db: Db, turn: Turn, deps: SessionDeps) -> bool:
     """Return True if the room heard in this turn that a budget has no room for it: to hear it twice helps nobody."""
-    applicable = budgets.list_applicable(db, turn.folder, costs.find_payer(db, turn.id), deps.clock.now())
+    payer, now = costs.find_payer(db, turn.id), deps.clock.now()
+    applicable = budgets.list_for_call(db, turn.folder, payer, turn.session_id, turn.id, now)
     keys = [make_notice_key(BudgetNotice(STOP, each), turn.instance, turn.address) for each in applicable]
     effects = [outbox.find_by_key(db, key) for key in keys]
     return any(each is not None and each.created_at >= turn.started_at for each in effects)

@@ -5,6 +5,9 @@ reservations are there for budgets alone: a call that meets none waits for nobod
 the morning, by the costs and reservations that there are. No budget means no limit; a budget of 0 means that nothing
 may be spent.
 
+Caps limit one turn, one run of a task, or one conversation. A group sets each of them, or the instance, and the
+nearest that does counts; a run has the lower one of its task's own, too. `spending` counts every turn and conversation.
+
 A call that spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. A change
 of budgets has all of it alone.
 """
@@ -18,6 +21,8 @@ from gatepost.core.clock import Period, end_of_period, start_of_period
 from gatepost.store.port import Db, LockKind, inline_read
 
 _OWN_ROW = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"  # of a budget in its period
+_CAPS = "period IN ('turn', 'task', 'session')"
+NEVER = 2**62  # microseconds
 NEAR = 80  # percent
 STOP = 100
 
@@ -26,6 +31,16 @@ class BudgetScopeKind(StrEnum):
     GROUP = "group"
     USER = "user"
     INSTANCE = "instance"
+    TURN = "turn"
+    SESSION = "session"
+
+
+class CapSpan(StrEnum):
+    """The thing that a cap holds for each time. A task's run is a turn."""
+
+    TURN = "turn"
+    TASK = "task"
+    SESSION = "session"
 
 
 class BudgetScope(Struct, frozen=True):
@@ -35,17 +50,29 @@ class BudgetScope(Struct, frozen=True):
     name: str = ""
 
 
+class Cap(Struct, frozen=True):
+    """A limit of one turn, run or conversation, in millionths of a USD. `folder`: the group that says so; '' for the
+    instance. `task`: the id of the task that says so itself."""
+
+    span: CapSpan
+    micro: int
+    folder: str = ""
+    task: str = ""
+
+
 class BudgetStatus(Struct, frozen=True):
-    """A budget in the current period. Amounts are millionths of a USD. `limit`: with what it was raised by."""
+    """A budget in the current period. Amounts are millionths of a USD. `limit`: with what it was raised by. `cap`: of
+    one turn or conversation, whose period ends with it."""
 
     scope: BudgetScope
-    period: Period
+    period: Period | CapSpan
     limit: int
     spent: int
     reserved: int
     starts_at: int
     ends_at: int
     refuses: bool = False  # the last call did not fit, though something is left
+    cap: Cap | None = None
 
     @property
     def left(self) -> int:
@@ -58,8 +85,9 @@ class BudgetStatus(Struct, frozen=True):
 
     @property
     def is_spent(self) -> bool:
-        """One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows."""
-        return self.spent >= self.limit > 0
+        """One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows. A cap
+        is small, so a rest that pays for no call is none."""
+        return self.limit > 0 and (self.spent >= self.limit or (self.cap is not None and self.refuses))
 
 
 class BudgetNotice(Struct, frozen=True):
@@ -77,7 +105,7 @@ def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
     return (*groups, *person, BudgetScope(BudgetScopeKind.INSTANCE))
 
 
-def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, now: int) -> None:
+def put(db: Db, scope: BudgetScope, period: Period | CapSpan, micro: int | None, by: str, now: int) -> None:
     """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
     key = (scope.kind, scope.name, period)
     db.lock(LockKind.MONEY)
@@ -93,13 +121,16 @@ def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, 
             " set_at = excluded.set_at",
             (*key, micro, by, now),
         )
+    if isinstance(period, CapSpan):
+        db.run("UPDATE spending SET told_stop = 0, refuses = 0 WHERE kind IN ('turn', 'session') AND refuses = 1")
+        return
     if found is None:
         _count_anew(db, scope, period, now)
     changed = "UPDATE spending SET told_near = 0, told_stop = 0, refuses = 0 WHERE kind = ? AND name = ? AND period = ?"
     db.run(changed, key)
 
 
-def raise_limit(db: Db, scope: BudgetScope, period: Period, starts_at: int, micro: int) -> None:
+def raise_limit(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, micro: int) -> None:
     """Allow so much more in the period that begins then. People hear anew when that is nearly spent."""
     key = (scope.kind, scope.name, period, starts_at)
     db.lock(LockKind.MONEY)
@@ -143,16 +174,18 @@ def count_person_anew(db: Db, person: str, now: int) -> None:
             _count_anew(db, BudgetScope(BudgetScopeKind.USER, person), period, now)
 
 
-def hold_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:
+def hold_applicable(
+    db: Db, folder: str, user: str, now: int, session_id: str = "", turn_id: str = ""
+) -> list[BudgetStatus]:
     """The budgets that a call must fit into, each of them this transaction's alone; as they are then. If there are
     none, the call waits for nobody."""
     db.share(LockKind.MONEY)
-    found = list_applicable(db, folder, user, now)
+    found = list_for_call(db, folder, user, session_id, turn_id, now)
     if not found:
         return []
     for scope in sorted({(each.scope.kind.value, each.scope.name) for each in found}):
         db.lock(LockKind.MONEY, *scope)
-    return list_applicable(db, folder, user, now)
+    return list_for_call(db, folder, user, session_id, turn_id, now)
 
 
 def list_all(db: Db, now: int) -> list[BudgetStatus]:
@@ -178,12 +211,107 @@ def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStat
     return _list_where(db, where, tuple(part for each in scopes for part in (each.kind, each.name)), now)
 
 
+def list_for_call(db: Db, folder: str, user: str, session_id: str, turn_id: str, now: int) -> list[BudgetStatus]:
+    """The same, and the caps of the conversation and turn in which the call is made."""
+    return [*list_applicable(db, folder, user, now), *_list_capped(db, folder, session_id, turn_id)]
+
+
+def find_charged_turn(db: Db, session_id: str, turn_id: str) -> str:
+    """Return the turn whose cap a call counts for: of a call between turns, the one before it. So nobody gets round a
+    cap by what goes on after the answer."""
+    if turn_id or not session_id:
+        return turn_id
+    row = db.row("SELECT id FROM turns WHERE session_id = ? ORDER BY started_at DESC LIMIT 1", (session_id,))
+    return str(row[0]) if row else ""
+
+
+def find_session_cap(db: Db, session_id: str) -> BudgetStatus | None:
+    """Return the cap of a conversation as it stands; None if it has none."""
+    row = db.row("SELECT folder FROM sessions WHERE id = ?", (session_id,))
+    found = _list_capped(db, str(row[0]), session_id, "") if row else []
+    return next((each for each in found if each.period is CapSpan.SESSION), None)
+
+
+def list_caps(db: Db, folder: str) -> dict[CapSpan, Cap]:
+    """Return the caps that hold for a group, each as the nearest one above it says that says anything."""
+    scopes = list_scopes(folder, "")
+    where = " OR ".join(["(kind = ? AND name = ?)"] * len(scopes))
+    rows = db.rows(
+        f"SELECT period, micro, name FROM budgets WHERE {_CAPS} AND ({where}) ORDER BY LENGTH(name)",
+        tuple(part for each in scopes for part in (each.kind, each.name)),
+    )
+    return {CapSpan(span): Cap(CapSpan(span), int(micro), str(name)) for span, micro, name in rows}
+
+
+def list_set_caps(db: Db) -> list[Cap]:
+    """Return all caps that somebody set, the instance's first."""
+    rows = db.rows(f"SELECT period, micro, name FROM budgets WHERE {_CAPS} ORDER BY name, period")
+    return [Cap(CapSpan(span), int(micro), str(name)) for span, micro, name in rows]
+
+
+def _list_capped(db: Db, folder: str, session_id: str, turn_id: str) -> list[BudgetStatus]:
+    """Return the caps of a conversation and of its turn, with what each has spent and set aside."""
+    if not session_id:
+        return []
+    caps, turn_id = list_caps(db, folder), find_charged_turn(db, session_id, turn_id)
+    of_turn = _choose_turn_cap(db, caps, turn_id) if turn_id else None
+    of_session = caps.get(CapSpan.SESSION)
+    if of_turn is None and of_session is None:
+        return []
+    begins = _find_beginning(db, session_id)
+    found: list[BudgetStatus] = []
+    if of_turn is not None and begins is not None:
+        found.append(_read_capped(db, BudgetScope(BudgetScopeKind.TURN, turn_id), of_turn, session_id, 0))
+    if of_session is not None and begins is not None:
+        found.append(_read_capped(db, BudgetScope(BudgetScopeKind.SESSION, session_id), of_session, session_id, begins))
+    return found
+
+
+def _choose_turn_cap(db: Db, caps: dict[CapSpan, Cap], turn_id: str) -> Cap | None:
+    """Return the cap of a turn; of a task's run, the one for runs, or the task's own if that is lower."""
+    usual = caps.get(CapSpan.TURN)
+    row = db.row(
+        "SELECT k.id, k.max_cost FROM turns t JOIN inbox i ON i.turn_id = t.id"
+        " JOIN firings f ON f.message_id = i.message_id JOIN tasks k ON k.id = f.task_id"
+        " WHERE t.id = ? AND t.rights = 'task' LIMIT 1",
+        (turn_id,),
+    )
+    if row is None:
+        return usual
+    usual = caps.get(CapSpan.TASK, usual)
+    if row[1] is None or (usual is not None and usual.micro <= row[1]):
+        return usual
+    return Cap(CapSpan.TASK, int(row[1]), task=str(row[0]))
+
+
+def _find_beginning(db: Db, session_id: str) -> int | None:
+    """When a conversation began that was begun anew, else 0. None: there is no such one."""
+    row = db.row("SELECT COALESCE(reset_at, 0) FROM sessions WHERE id = ?", (session_id,))
+    return int(row[0]) if row else None
+
+
+def _read_capped(db: Db, scope: BudgetScope, cap: Cap, session_id: str, starts_at: int) -> BudgetStatus:
+    """In one statement, which sees a call either set aside or booked. What is set aside are the calls that run."""
+    is_turn = scope.kind is BudgetScopeKind.TURN
+    span, ends_at = (CapSpan.TURN, 0) if is_turn else (CapSpan.SESSION, NEVER)
+    row = db.row(
+        "SELECT COALESCE(MAX(spent), 0), COALESCE(MAX(raised), 0), COALESCE(MAX(refuses), 0),"
+        " (SELECT COALESCE(SUM(worst), 0) FROM reservations WHERE session_id = ?"
+        f" AND {'charged_turn = ?' if is_turn else 'at >= ?'}) FROM spending {_OWN_ROW}",
+        (session_id, scope.name if is_turn else starts_at, scope.kind, scope.name, span, starts_at),
+    )
+    assert row is not None
+    spent, raised, refuses, reserved = map(int, row)
+    return BudgetStatus(scope, span, cap.micro + raised, spent, reserved, starts_at, ends_at, bool(refuses), cap)
+
+
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
         "SELECT b.kind, b.name, b.period, b.micro + COALESCE(s.raised, 0), COALESCE(s.spent, 0),"
         " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
-        f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
+        " AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END"
+        f" WHERE b.period IN ('day', 'month') AND ({where})",
         (start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now), *params),
     )
     bounds = {each.value: (each, start_of_period(each, now), end_of_period(each, now)) for each in Period}
@@ -208,23 +336,35 @@ def mark_refusing(db: Db, status: BudgetStatus) -> None:
 
 
 def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:
-    """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal."""
+    """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal. What
+    is set aside in caps are the reservations themselves."""
     for each in _in_order(statuses):
-        _add(db, each.scope, each.period, each.starts_at, 0, micro)
+        if each.cap is None:
+            _add(db, each.scope, each.period, each.starts_at, 0, micro)
+        elif each.refuses:
+            db.run(f"UPDATE spending SET refuses = 0 {_OWN_ROW}", _get_key(each))
 
 
-def add_spending(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int = 0) -> bool:
-    """Add to what is spent, all the way up, in the periods that hold the moment `at`. Return True if a budget applies.
-    `reserved`: what was set aside for it in these, and is no longer. The caller shares `LockKind.MONEY`."""
+def add_spending(
+    db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int = 0, session_id: str = "", turn_id: str = ""
+) -> bool:
+    """Add to what is spent, all the way up, in the periods that hold the moment `at`, and in the conversation and turn.
+    Return True if a budget applies. `reserved`: what was set aside for it in these, and is no longer. The caller shares
+    `LockKind.MONEY`."""
     limited = _list_keys(db, folder, user)
     for scope, period, starts_at in _list_periods(folder, user, at):
         is_limited = (scope.kind, scope.name, period) in limited
         if is_limited or scope.kind is not BudgetScopeKind.INSTANCE:
             _add_spent(db, scope, period, starts_at, spent, reserved if is_limited else 0)
+    begins = _find_beginning(db, session_id) if session_id else None
+    if begins is not None and turn_id:
+        _add_spent(db, BudgetScope(BudgetScopeKind.TURN, turn_id), CapSpan.TURN, 0, spent, 0)
+    if begins is not None and at >= begins:  # not of a conversation that was begun anew meanwhile
+        _add_spent(db, BudgetScope(BudgetScopeKind.SESSION, session_id), CapSpan.SESSION, begins, spent, 0)
     return bool(limited)
 
 
-def _add_spent(db: Db, scope: BudgetScope, period: Period, starts_at: int, spent: int, freed: int) -> None:
+def _add_spent(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, spent: int, freed: int) -> None:
     """`freed`: what is no longer reserved. A budget that is newer than the period of a call never held it."""
     changed = db.run(
         "UPDATE spending SET spent = spent + ?, reserved = CASE WHEN reserved > ? THEN reserved - ? ELSE 0 END"
@@ -235,7 +375,7 @@ def _add_spent(db: Db, scope: BudgetScope, period: Period, starts_at: int, spent
         _add(db, scope, period, starts_at, spent, 0)
 
 
-def _add(db: Db, scope: BudgetScope, period: Period, starts_at: int, spent: int, reserved: int) -> None:
+def _add(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, spent: int, reserved: int) -> None:
     db.run(
         "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
@@ -256,7 +396,7 @@ def _list_keys(db: Db, folder: str, user: str) -> set[tuple[str, str, str]]:
 
 def _in_order(statuses: Iterable[BudgetStatus]) -> list[BudgetStatus]:
     """In that of `_list_periods`: two that lock the same rows never wait for each other in a circle."""
-    kinds, periods = list(BudgetScopeKind), list(Period)
+    kinds, periods = list(BudgetScopeKind), [*Period, *CapSpan]
     return sorted(
         statuses,
         key=lambda each: (kinds.index(each.scope.kind), -each.scope.name.count("/"), periods.index(each.period)),

@@ -86,7 +86,8 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
     db.share(LockKind.MONEY)
     if not record_cost(db, new, "external", now):
         return False
-    budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro)
+    turn = budgets.find_charged_turn(db, new.session_id, new.turn_id)
+    budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro, session_id=new.session_id, turn_id=turn)
     return True
 
 

@@ -54,6 +54,7 @@ class _Reservation(Struct, frozen=True):
     gateway: str = ""
     input: int = 0  # tokens at most …
     output: int = 0  # … as `worst` counts them
+    charged_turn: str = ""  # whose cap it counts for
 
 
 RESERVATIONS = Table("reservations", _Reservation)
@@ -75,7 +76,8 @@ def reserve(
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
-    statuses = budgets.hold_applicable(db, folder, payer, now)
+    session, turn = session_id or "", turn_id or ""
+    statuses = budgets.hold_applicable(db, folder, payer, now, session, turn)
     denied = check_fit(statuses, worst_micro)
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.status)
@@ -87,13 +89,14 @@ def reserve(
         at=now,
         folder=folder,
         user_id=payer,
-        session_id=session_id or "",
-        turn_id=turn_id or "",
+        session_id=session,
+        turn_id=turn,
         model=model,
         worst=worst_micro,
         gateway=db.gateway,  # that makes the call: whoever takes over from it books what it leaves
         input=tokens.input,
         output=tokens.output,
+        charged_turn=budgets.find_charged_turn(db, session, turn),
     )
     budgets.add_reserved(db, statuses, worst_micro)
     return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if statuses else ())
@@ -109,15 +112,16 @@ def check_fit(statuses: Sequence[BudgetStatus], worst: int) -> BudgetDenial | No
     return BudgetDenial(chosen, worst, busy=not lasting)
 
 
-def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus | None:
-    """Is a budget spent, so that nothing should even be started?"""
-    spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.is_spent]
-    return max(spent, key=lambda each: each.ends_at) if spent else None
+def find_spent(db: Db, folder: str, user: str | None, now: int, session_id: str = "") -> BudgetStatus | None:
+    """Is a budget, or the cap of this conversation, spent, so that nothing should even be started?"""
+    cap = budgets.find_session_cap(db, session_id) if session_id else None
+    found = [*budgets.list_applicable(db, folder, user or "", now), *([cap] if cap is not None else [])]
+    return max((each for each in found if each.is_spent), key=lambda each: each.ends_at, default=None)
 
 
-def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
+def find_spent_budget(db: Db, folder: str, user: str | None, now: int, session_id: str = "") -> BudgetDenial | None:
     """The same for a turn that is to begin. Its message is handed out once."""
-    chosen = find_spent(db, folder, user, now)
+    chosen = find_spent(db, folder, user, now, session_id)
     if chosen is None:
         return None
     return BudgetDenial(chosen, 0, busy=False, notes=budgets.claim_stop_notice(db, chosen))
@@ -177,7 +181,16 @@ def _record_cost(
         measured=known and measured,
     )
     costs.record_cost(db, new, "proxy", now)
-    limited = budgets.add_spending(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
+    limited = budgets.add_spending(
+        db,
+        held.folder,
+        held.user_id,
+        held.at,
+        spent=micro,
+        reserved=held.worst,
+        session_id=held.session_id,
+        turn_id=held.charged_turn,
+    )
     return micro, limited
 
 

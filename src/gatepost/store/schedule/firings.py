@@ -20,6 +20,7 @@ from gatepost.store.sessions.sessions import SessionMode
 
 RIGHTS = "task"  # of what a schedule puts in: no person's
 LONGEST_REASON = 500  # characters
+LAST_RUNS, LOOKED_AT = 5, 20  # of a task: whose costs are added up, and among how many of its times
 
 
 class FiringState(StrEnum):
@@ -73,6 +74,14 @@ class Run(Struct, frozen=True):
     began_at: int | None
     cost: int
     delivery: str
+
+
+class RunCosts(Struct, frozen=True):
+    """What the last runs of a task cost, in millionths of a USD. `estimated`: the part that was not measured."""
+
+    runs: int = 0
+    micro: int = 0
+    estimated: int = 0
 
 
 def add(
@@ -264,3 +273,37 @@ def list_for_task(db: Db, task_id: str, most: int) -> list[Run]:
         (task_id, most),
     )
     return [Run(FIRINGS.parse(row[:-3]), row[-3], int(row[-2]), row[-1] or "") for row in rows]
+
+
+_NTH_RUN = (
+    "(SELECT n.id FROM (SELECT f.id, f.due_at, f.turn_id FROM firings f WHERE f.task_id = v.column1"
+    f" ORDER BY f.due_at DESC LIMIT {LOOKED_AT}) n WHERE n.turn_id <> '' ORDER BY n.due_at DESC LIMIT 1 OFFSET {{0}})"
+)
+_LAST_RUNS = ", ".join(_NTH_RUN.format(nth) for nth in range(LAST_RUNS))
+
+
+def list_costs(db: Db, task_ids: Sequence[str]) -> dict[str, RunCosts]:
+    """Return what the last runs cost that had a turn, by task; tasks without such a run are left out."""
+    found: dict[str, RunCosts] = {}
+    for at in range(0, len(task_ids), MOST_ROWS):
+        some = task_ids[at : at + MOST_ROWS]
+        rows = db.rows(f"SELECT {_LAST_RUNS} FROM (VALUES {render_marks(len(some), 1)}) AS v", tuple(some))
+        ids = [each for row in rows for each in row if each is not None]
+        for task_id, micro, estimated in _list_costs_of_runs(db, ids):
+            before = found.get(task_id, RunCosts())
+            found[task_id] = RunCosts(before.runs + 1, before.micro + micro, before.estimated + estimated)
+    return found
+
+
+def _list_costs_of_runs(db: Db, firing_ids: Sequence[int]) -> list[tuple[str, int, int]]:
+    if not firing_ids:
+        return []
+    rows = db.rows(
+        "SELECT f.task_id, COALESCE(SUM(c.micro), 0),"
+        " COALESCE(SUM(CASE WHEN c.measured = 0 THEN c.micro ELSE 0 END), 0)"
+        " FROM firings f LEFT JOIN costs c ON c.session_id = f.session_id AND c.turn_id = f.turn_id"
+        " AND c.at >= f.fired_at AND (f.ended_at IS NULL OR c.at <= f.ended_at)"
+        f" WHERE f.id IN ({', '.join('?' * len(firing_ids))}) GROUP BY f.id, f.task_id",
+        tuple(firing_ids),
+    )
+    return [(str(task_id), int(micro), int(estimated)) for task_id, micro, estimated in rows]

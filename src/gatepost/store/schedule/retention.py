@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gatepost.store import search
 from gatepost.store.messages import inbox
+from gatepost.store.money.budgets import BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
@@ -165,6 +166,20 @@ def remove_turns(db: Db, after: str, before: int, most: int) -> RemovalBatch[str
         for turn_id in old
     )
     return _make_batch(old, removed, after, most)
+
+
+def remove_spending(db: Db, after: str, before: int, most: int, *, kind: BudgetScopeKind) -> RemovalBatch[str]:
+    """What turns or conversations have spent that are there no more."""
+    table = {BudgetScopeKind.TURN: "turns", BudgetScopeKind.SESSION: "sessions"}[kind]
+    rows = db.rows(
+        f"SELECT s.name, (SELECT 1 FROM {table} t WHERE t.id = s.name) FROM spending s"
+        " WHERE s.kind = ? AND s.name > ? ORDER BY s.name LIMIT ?",
+        (kind, after, most),
+    )
+    gone = [str(name) for name, there in rows if there is None]
+    for name in gone:
+        db.run("DELETE FROM spending WHERE kind = ? AND name = ?", (kind, name))
+    return RemovalBatch(len(gone), str(rows[-1][0]) if rows else after, len(rows) == most)
 
 
 def remove_timeline(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:

@@ -103,6 +103,7 @@ class NewTask(TaskFields, frozen=True, kw_only=True):
     zone: Annotated[str, shown("Zone", details=True)] = "UTC"
     next_at: Annotated[int | None, shown("Next", ShownAs.MOMENT, head="next")]
     max_runs: int | None = None
+    max_cost: Annotated[int | None, shown("Limit of a run", ShownAs.MONEY, head="limit", details=True)] = None
     expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="ends", details=True)] = None
     created_by: Annotated[str, shown("Made by", head="made by", details=True)]
 

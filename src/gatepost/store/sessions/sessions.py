@@ -17,7 +17,8 @@ from gatepost.core.errors import NotFound
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.store.engine.table import Table, make_row_parser, value_marks
 from gatepost.store.port import Db, inline_read
-from gatepost.store.rights import requests
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import RequestKind
 
 HistoryLine = dict[str, str | bool]  # of what was said: own, sender, text
 
@@ -323,6 +324,7 @@ def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Let the next provider, whichever it is, start anew, without permissions that were given for the earlier
     conversation."""
     db.execute_later("UPDATE sessions SET reset_at = ?, unlocked = '' WHERE id = ?", (now, session_id))
+    waiting_requests.hurry(db, RequestKind.BUDGET, now)  # what its limit stopped goes on in the new conversation
     requests.end_lasting(db, session_id)
     remove_summary(db, session_id)
     db.execute_later(

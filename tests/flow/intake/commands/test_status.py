@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from gatepost.core.clock import DAY, Period
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
 from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, requests, switches
@@ -77,6 +77,17 @@ async def test_usage_tells_the_conversations_cost_and_what_is_left(desk: Command
         "This conversation: $0.25 today, $1.25 this month\nYou, today: $5.25 of $6.00 spent, $0.75 left"
     )
     assert "There is no budget" in await desk.ask("/usage", BOB)
+
+
+async def test_usage_tells_what_is_left_of_the_limit_of_a_conversation(desk: CommandDesk) -> None:
+    await desk.say("hello")
+    session = (await desk.session()).id
+    await desk.do(lambda db: costs.add_external(db, spend(session, "a", 250_000, NOON), NOON))
+    everything = BudgetScope(BudgetScopeKind.INSTANCE)
+    await desk.do(lambda db: budgets.put(db, everything, CapSpan.SESSION, 1_000_000, "op", NOON))
+    assert await desk.ask("/usage", ADA) == (
+        "This conversation: $0.25 today, $0.25 this month, $0.75 left of $1.00 until /new"
+    )
 
 
 async def test_usage_without_a_conversation(desk: CommandDesk) -> None:

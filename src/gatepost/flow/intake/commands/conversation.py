@@ -119,8 +119,8 @@ def compact(call: CommandCall) -> IntakeResult:
     here = [(target, session) for target, session in call.list_sessions() if _has_conversation(call, session)]
     if not here:
         return call.answer(NOTHING_TO_COMPACT)
-    for target, _ in here:
-        denied = reservations.find_spent_budget(db, target.folder, call.names[0], now)
+    for target, session in here:
+        denied = reservations.find_spent_budget(db, target.folder, call.names[0], now, session.id)
         if denied is not None:
             return call.refuse(render_notice(BudgetNotice(STOP, denied.status)))
     for target, session in here:

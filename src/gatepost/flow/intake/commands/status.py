@@ -122,6 +122,7 @@ def answer_usage(call: CommandCall) -> IntakeResult:
     db, now = call.context.db, call.context.now
     today, month = start_of_period(Period.DAY, now), start_of_period(Period.MONTH, now)
     lines: list[str] = []
+    capped = False
     for _, session in call.list_sessions():
         spent_today, spent = costs.sum_since(db, session.id, today, month)
         name = (
@@ -129,11 +130,16 @@ def answer_usage(call: CommandCall) -> IntakeResult:
             if len(call.targets) > 1
             else "This conversation"
         )
-        lines.append(f"{name}: {render_usd(spent_today)} today, {render_usd(spent)} this month")
+        cap = budgets.find_session_cap(db, session.id)
+        capped = capped or cap is not None
+        left = f", {render_usd(cap.left)} left of {render_usd(cap.limit)} until /new" if cap is not None else ""
+        lines.append(f"{name}: {render_usd(spent_today)} today, {render_usd(spent)} this month{left}")
     lines = lines or ["This conversation has cost nothing yet."]
     found = [each for target in call.targets for each in budgets.list_applicable(db, target.folder, call.names[0], now)]
     shown = [_render_budget(each) for each in dict.fromkeys(found)]
-    return call.answer("\n".join([*lines, *(shown or ["There is no budget: nothing limits what it spends."])]))
+    if not shown and not capped:
+        shown = ["There is no budget: nothing limits what it spends."]
+    return call.answer("\n".join([*lines, *shown]))
 
 
 def _render_budget(status: BudgetStatus) -> str:

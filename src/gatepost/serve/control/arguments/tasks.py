@@ -4,14 +4,24 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
+from gatepost.core.money import render_usd
 from gatepost.core.record_changes import make_optional
 from gatepost.core.record_fields import ShownAs, argument, option, shown
 from gatepost.serve.control.declaration import OperationArgs, declares
-from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.firings import FiringState, RunCosts
 from gatepost.store.schedule.tasks import Task, TaskFields
 
 READ, WRITE = "tasks.read", "tasks.write"
 TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]
+
+
+def render_run_costs(costs: RunCosts) -> str:
+    """Return the cost of the last runs in words; '' if there are none."""
+    if not costs.runs:
+        return ""
+    estimated = f", {render_usd(costs.estimated)} of it estimated" if costs.estimated else ""
+    runs = "run" if costs.runs == 1 else f"{costs.runs} runs"
+    return f"{render_usd(costs.micro)} (the last {runs}{estimated})"
 
 
 def render_milliseconds(duration: int | None) -> str:
@@ -21,6 +31,7 @@ def render_milliseconds(duration: int | None) -> str:
 class TaskView(Task, frozen=True, kw_only=True):
     """A task. `next_local`: its next time in its own zone."""
 
+    last_runs: Annotated[RunCosts, shown("Cost", head="cost", render=render_run_costs)]
     next_local: str | None
 
 
@@ -90,6 +101,7 @@ class AddTaskArgs(TaskFields, OperationArgs[AddedTask], frozen=True, kw_only=Tru
     agent: Annotated[str, option("Wake this managed agent of the group (id or title).", metavar="AGENT")] = ""
     tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
     max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
+    max_cost: Annotated[str, option("The most that one run may cost.", metavar="USD", examples=("0.50",))] = ""
     until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
 
 
@@ -124,6 +136,12 @@ class SetTaskArgs(GivenTaskFields, OperationArgs[TaskView], frozen=True, kw_only
     room: Annotated[str | None, option("The room that it runs and speaks in.", metavar="ADDRESS")] = None
     tz: Annotated[str | None, option("Its time zone.", examples=("Europe/Berlin",))] = None
     max_runs: Annotated[int | None, option("End it after so many runs, those before included; 0: never.")] = None
+    max_cost: Annotated[
+        str | None,
+        option(
+            "The most that one run may cost; `none` takes the limit away.", metavar="USD", examples=("0.50", "none")
+        ),
+    ] = None
     until: Annotated[str | None, option("End it at this time, written as for --at.", metavar="TIME")] = None
 
 

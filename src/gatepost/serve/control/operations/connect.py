@@ -11,14 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.core import ids, settings, settings_file
+from gatepost.core import ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.record_changes import parse_texts
 from gatepost.core.settings import Config
 from gatepost.egress import prices
-from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.contract import Spender
 from gatepost.egress.endpoints import BASES, OPTIONS, EndpointVerdict, base_in_force, probe_endpoint, read_own_base
 from gatepost.egress.http import HttpRefusal
@@ -69,6 +68,7 @@ from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.local_models import find_local, probe_model
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
+from gatepost.serve.control.operations.spending import put_price
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
@@ -255,9 +255,7 @@ async def apply_connection(deps: OperationDeps, args: KeepConnectionArgs) -> Con
     base = await find_base(deps, args)
     stored = await store_key(deps, args, base) if args.key else ""
     if args.price:
-        await store_price(deps, args)
-        if deps.move_models is not None:
-            deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, FILE))
+        await put_price(deps, args.model, args.price)
     options = _parse_options(args.options) | _endpoint_option(deps, args)
     values = GroupChange(provider=args.provider, model=args.model, options=options)
     changes = SetGroupArgs(folder=args.folder, values=values)
@@ -270,18 +268,6 @@ async def find_base(deps: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
     if args.base_url:
         return read_own_base(vendor, args.base_url)
     return await deps.store.read(base_in_force, deps.home, args.folder, vendor)
-
-
-async def store_price(deps: OperationDeps, args: ConnectArgs) -> None:
-    """In the operator's own file, which is made and named in the settings if there is none."""
-    given, now = prices.parse_price(args.price), settings.load_declared(deps.home.path, FILE)[FILE]
-
-    def put(db: Db) -> None:
-        prices.write_price(deps.home.path / (now or prices.NAME), args.model, given)
-        if not now:
-            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, prices.NAME)
-
-    await deps.write(put, action="prices.put", model=args.model, price=args.price)
 
 
 async def store_key(deps: OperationDeps, args: ConnectArgs, base: VendorBaseUrl) -> str:

@@ -231,7 +231,7 @@ def _make_budget(facts: AgentFacts) -> OverviewBudget | None:
         return None
     scope = facts.budget.scope
     folder = scope.name if scope.kind is BudgetScopeKind.GROUP else ""
-    return OverviewBudget(folder, facts.budget.period, facts.budget.limit, facts.budget.spent)
+    return OverviewBudget(folder, Period(facts.budget.period), facts.budget.limit, facts.budget.spent)
 
 
 def _make_request(asked: ShownRequest) -> OverviewRequest:

@@ -231,7 +231,8 @@ def _add_message(db: Db, access: SessionAccess, caller: str, text: str, now: int
     session, rights = access.session, _check_speaker(access, caller)
     if why := inbox.check_room(db, session.id, rights, len(text), MOST_WAITING, LARGEST_WAITING):
         raise Refused(caller, "write", session.id, f"{why}; wait until the agent has answered some")
-    if reservations.find_spent_budget(db, session.folder, identities.get_person(db, caller), now) is not None:
+    payer = identities.get_person(db, caller)
+    if reservations.find_spent_budget(db, session.folder, payer, now, session.id) is not None:
         raise Refused(caller, "write", session.id, "the budget is spent")
     name = caller.rpartition("/")[2]
     content = {"text": text, "sender": name, "senderId": caller, "senderName": name, "verb": "message"}

@@ -1,13 +1,23 @@
 """Money: what may be spent, and what was."""
 
+import asyncio
+
+from gatepost.core import settings, settings_file
 from gatepost.core.clock import DAY, Period, iso, start_of_period
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
 from gatepost.core.money import parse_usd, to_usd_number
 from gatepost.core.records import asdict, replace
+from gatepost.egress import prices
+from gatepost.egress.audio import ENDPOINT_SETTINGS
+from gatepost.egress.prices import FILE, Price
 from gatepost.serve.control.arguments.spending import (
     BudgetAmounts,
     BudgetView,
+    ListedPrice,
+    ListPricesArgs,
     SetBudgetArgs,
+    SetPriceArgs,
     ShowBudgetsArgs,
     ShowCostArgs,
     SpendingReport,
@@ -15,7 +25,7 @@ from gatepost.serve.control.arguments.spending import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.money import budgets, costs, reservations
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus, Cap, CapSpan
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import waiting_requests
@@ -35,15 +45,24 @@ def _scope(args: SetBudgetArgs) -> BudgetScope:
     )
 
 
-def _limits(args: SetBudgetArgs) -> dict[Period, int | None]:
-    given = ((Period.DAY, args.daily, "daily"), (Period.MONTH, args.monthly, "monthly"))
+def _limits(args: SetBudgetArgs) -> dict[Period | CapSpan, int | None]:
+    given: tuple[tuple[Period | CapSpan, str | None, str], ...] = (
+        (Period.DAY, args.daily, "daily"),
+        (Period.MONTH, args.monthly, "monthly"),
+        *((span, getattr(args, span), span.value) for span in CapSpan),
+    )
     limits = {
         period: None if text.strip().lower() == NONE else parse_usd(text, field)
         for period, text, field in given
         if text is not None
     }
     if not limits:
-        raise Invalid("", f"how much? give --daily or --monthly in USD, or `{NONE}` to take a limit away")
+        raise Invalid(
+            "",
+            f"how much? give --daily, --monthly, --turn, --task or --session in USD, or `{NONE}` to take a limit away",
+        )
+    if args.user and (caps := [each.value for each in limits if isinstance(each, CapSpan)]):
+        raise Invalid(caps[0], "is a limit of a group or of the gateway; a person has --daily and --monthly")
     return limits
 
 
@@ -70,16 +89,21 @@ async def set_budget(deps: OperationDeps, args: SetBudgetArgs) -> BudgetView:
         for period, micro in limits.items():
             budgets.put(db, scope, period, micro, deps.caller, now)
         waiting_requests.hurry(db, RequestKind.BUDGET, now)
-        return _make_view(scope, budgets.list_all(db, now))
+        return _make_view(scope, budgets.list_all(db, now), budgets.list_set_caps(db))
 
     view = await deps.write(change)
     deps.events.requests()
     return view
 
 
-def _make_view(scope: BudgetScope, found: list[BudgetStatus]) -> BudgetView:
+def _make_view(scope: BudgetScope, found: list[BudgetStatus], caps: list[Cap]) -> BudgetView:
     amounts = {each.period: _make_amounts(each) for each in found if each.scope == scope}
-    return BudgetView(scope.kind, scope.name, amounts.get(Period.DAY), amounts.get(Period.MONTH))
+    most = {each.span.value: to_usd_number(each.micro) for each in caps if _get_scope(each) == scope}
+    return BudgetView(scope.kind, scope.name, amounts.get(Period.DAY), amounts.get(Period.MONTH), **most)
+
+
+def _get_scope(cap: Cap) -> BudgetScope:
+    return BudgetScope(BudgetScopeKind.GROUP if cap.folder else BudgetScopeKind.INSTANCE, cap.folder)
 
 
 def _make_amounts(status: BudgetStatus) -> BudgetAmounts:
@@ -96,7 +120,9 @@ def _make_amounts(status: BudgetStatus) -> BudgetAmounts:
 def show_budgets(db: Db, args: ShowBudgetsArgs, now: int) -> list[BudgetView]:
     """One entry a scope that has a limit, the instance first."""
     found = budgets.list_all(db, now)
-    return [_make_view(scope, found) for scope in dict.fromkeys(each.scope for each in found)]
+    caps = budgets.list_set_caps(db)
+    scopes = dict.fromkeys([*(each.scope for each in found), *map(_get_scope, caps)])
+    return [_make_view(scope, found, caps) for scope in scopes]
 
 
 @read_operation
@@ -119,3 +145,49 @@ def show_cost(db: Db, args: ShowCostArgs, now: int) -> SpendingReport:
 def _make_row(by: str, row: costs.CostSum) -> SpendingRow:
     numbers = asdict(row)
     return SpendingRow(**{by: numbers.pop("key")}, usd=to_usd_number(row.micro), **numbers)
+
+
+@operation
+async def list_prices(deps: OperationDeps, args: ListPricesArgs) -> list[ListedPrice]:
+    found = await asyncio.to_thread(_load_prices, deps.home)
+    return [each for each in found if args.model in each.model]
+
+
+def _load_prices(home: Home) -> list[ListedPrice]:
+    config = settings.load_declared(home.path, FILE)
+    own, path = prices.load_own_prices(home, config), home.path / config[FILE]
+    changed = str(iso(path.stat().st_mtime_ns // 1000))[:10] if config[FILE] else ""
+    mine = [_make_price(name, price, str(path), changed) for name, price in own.items()]
+    listed = prices.load_shipped_prices()
+    shipped = ((name, listed[name], prices.find_shipped_source(name)) for name in listed if name not in own)
+    return sorted(mine, key=lambda each: each.model) + [
+        _make_price(name, price, source.page, source.checked) for name, price, source in shipped
+    ]
+
+
+def _make_price(model: str, price: Price, source: str, checked: str) -> ListedPrice:
+    numbers = {name: getattr(price, name) for name in ("input", "output", "cache_read", "cache_write", "minute")}
+    return ListedPrice(model=model, characters=price.characters, source=source, checked=checked, **numbers)
+
+
+@operation
+async def set_price(deps: OperationDeps, args: SetPriceArgs) -> ListedPrice:
+    await put_price(deps, args.model, args.price)
+    found = await asyncio.to_thread(_load_prices, deps.home)
+    return next(each for each in found if each.model == args.model)
+
+
+async def put_price(deps: OperationDeps, model: str, price: str) -> None:
+    """In the operator's own file, which is made and named in the settings if there is none."""
+    given, now = prices.parse_price(price), settings.load_declared(deps.home.path, FILE)[FILE]
+    if model.startswith((prices.TOOL, prices.SOURCE)):
+        raise Invalid("model", f"{model[:80]} is no name of a model; write it into {now or prices.NAME} yourself")
+
+    def put(db: Db) -> None:
+        prices.write_price(deps.home.path / (now or prices.NAME), model, given)
+        if not now:
+            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, prices.NAME)
+
+    await deps.write(put, action="prices.put", model=model, price=price)
+    if deps.move_models is not None:
+        deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, FILE))

@@ -1,13 +1,14 @@
 """Tasks: add, set, list, show, what comes next, pause, resume, run, cancel."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from msgspec import UNSET, UnsetType
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.money import parse_usd
 from gatepost.core.records import extend, replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import FiredRooms, schedule_of
@@ -37,15 +38,25 @@ from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, 
 from gatepost.store.port import Db
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, tasks
-from gatepost.store.schedule.firings import FiringState, Run
+from gatepost.store.schedule.firings import FiringState, Run, RunCosts
 from gatepost.store.schedule.tasks import Task, TaskFields, TaskState
 from gatepost.store.sessions import agents, groups
 
+NONE = "none"  # takes a limit away
 EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
 
 
-def make_view(task: Task) -> TaskView:
-    return extend(TaskView, task, next_local=iso(task.next_at, task.zone))
+def _list_views(db: Db, found: Sequence[Task]) -> list[TaskView]:
+    costs = firings.list_costs(db, [each.id for each in found])
+    return [
+        extend(
+            TaskView,
+            each,
+            next_local=iso(each.next_at, each.zone),
+            last_runs=costs.get(each.id, RunCosts()),
+        )
+        for each in found
+    ]
 
 
 @operation
@@ -67,6 +78,7 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
         when=when,
         zone=zone,
         max_runs=args.max_runs or None,
+        max_cost=_parse_cost(args.max_cost),
         expires_at=until,
         created_by=deps.caller,
         when_field="every" if args.every.strip() else "cron",
@@ -77,7 +89,7 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
 
     def insert(db: Db) -> AddedTask:
         task, created = add_task_in(db, _find_room(db, args), new, rules, person, now)
-        return extend(AddedTask, make_view(task), created=created)
+        return extend(AddedTask, _list_views(db, [task])[0], created=created)
 
     made = await deps.write(insert)
     deps.events.tasks()
@@ -124,12 +136,18 @@ def _make_change(args: SetTaskArgs, task: Task, rules: TaskRules, now: int) -> T
         when=when,
         zone=UNSET if args.tz is None else zone,
         max_runs=UNSET if args.max_runs is None else args.max_runs or None,
+        max_cost=UNSET if args.max_cost is None else _parse_cost(args.max_cost),
         expires_at=until,
         id_field="task",
         runs_field="max_runs",
         when_field=next(iter(times), "tz"),
         end_field="until",
     )
+
+
+def _parse_cost(said: str) -> int | None:
+    """Return the limit of a run, in millionths of a USD; None if it has none of its own."""
+    return None if said.strip().lower() in ("", NONE) else parse_usd(said, "max_cost")
 
 
 def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
@@ -143,7 +161,7 @@ def list_tasks(db: Db, args: ListTasksArgs, now: int) -> list[TaskView]:
     found = tasks.list_page(db, args.folder or None, args.after, args.limit, ended=args.all)
     if args.folder and not found and not _has_group(db, args.folder):
         raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
-    return list(map(make_view, found))
+    return _list_views(db, found)
 
 
 def _has_group(db: Db, folder: str) -> bool:
@@ -155,7 +173,7 @@ def _has_group(db: Db, folder: str) -> bool:
 def show(db: Db, args: ShowTaskArgs, now: int) -> TaskDetails:
     task = _get(db, args.id)
     runs = firings.list_for_task(db, args.id, args.runs)
-    return extend(TaskDetails, make_view(task), log=[_make_entry(task, each) for each in runs])
+    return extend(TaskDetails, _list_views(db, [task])[0], log=[_make_entry(task, each) for each in runs])
 
 
 def _get(db: Db, task_id: str) -> Task:
@@ -216,13 +234,13 @@ def _check_not_cancelled(db: Db, task_id: str) -> None:
 
 
 async def _change(deps: OperationDeps, task_id: str, change: Callable[[Db], Task]) -> TaskView:
-    def checked(db: Db) -> Task:
+    def checked(db: Db) -> TaskView:
         _check_not_cancelled(db, task_id)
-        return change(db)
+        return _list_views(db, [change(db)])[0]
 
     task = await deps.write(checked)
     deps.events.tasks()
-    return make_view(task)
+    return task
 
 
 @operation

@@ -84,6 +84,7 @@ def make_budgets(budgets: list[BudgetView]) -> Block:
         made("scope", "Of", lambda each: each.name or "the whole gateway"),
         TableField("daily", "Today", lambda each: _show_amounts(each.daily), right=True),
         TableField("monthly", "This month", lambda each: _show_amounts(each.monthly), right=True),
+        made("caps", "At once", _show_caps),
     )
     return make_table(budgets, fields, NO_BUDGET, title="Budgets")
 
@@ -93,3 +94,9 @@ def _show_amounts(amounts: BudgetAmounts | None) -> str | None:
         return None
     reserved = f", ${amounts.reserved_usd:.2f} set aside" if amounts.reserved_usd else ""
     return f"${amounts.spent_usd:.2f} of ${amounts.limit_usd:.2f}{reserved}, ${amounts.left_usd:.2f} left"
+
+
+def _show_caps(budget: BudgetView) -> str | None:
+    """Return the limits of one answer, run and conversation in words; None if there are none."""
+    caps = (("an answer", budget.turn), ("a task's run", budget.task), ("a conversation", budget.session))
+    return ", ".join(f"${most:.2f} {name}" for name, most in caps if most is not None) or None
