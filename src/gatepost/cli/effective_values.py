@@ -6,12 +6,14 @@ from typing import Any, TypeVar
 
 from gatepost.cli import output
 from gatepost.core import settings
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.record_changes import NO, YES
 from gatepost.core.records import asdict, replace
 from gatepost.flow.gateways.folder_check import find_elsewhere
 from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER, place_home
+from gatepost.flow.reports import InheritedSetting
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER, find_lender, load_effective_group
 from gatepost.flow.sessions.sandbox.extra_mounts import ALLOWED, grant_mount, parse_mount_request
 from gatepost.flow.sessions.sandbox.group_limits import (
@@ -24,6 +26,7 @@ from gatepost.flow.sessions.sandbox.group_limits import (
     TURN_S,
     limits_of,
 )
+from gatepost.flow.sessions.sandbox.inherited_settings import list_inherited
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.flow.sessions.session_deps import PROVIDER, WINDOW, WINDOW_CHARS
 from gatepost.serve.control.arguments.groups import GroupView
@@ -69,6 +72,11 @@ class EffectiveValues:
 
         return read_store(self._home, read)
 
+    def list_inherited(self, folder: str) -> list[InheritedSetting]:
+        """Return what a group has from elsewhere."""
+        config = settings.load_declared(self._home.path, PROVIDER, FOLDER)
+        return read_store(self._home, list_inherited, config, folder, SystemClock().now())
+
     def _defaults(self) -> dict[str, str]:
         config = settings.load_declared(self._home.path, PROVIDER, WINDOW, WINDOW_CHARS, KIND)
         return {
@@ -92,8 +100,10 @@ class EffectiveValues:
 
     def show_limits(self, group: Group) -> dict[str, str]:
         """Those in force, each with a word if it is not the group's own."""
-        found = self._limits(group.folder).items()
-        return {name: value + _inherited(group.limits.get(name), value) for name, value in found}
+        found, above = self._limits(group.folder).items(), read_store(self._home, groups.list_ancestors, group.folder)
+        return {
+            name: value + _inherited(group.limits.get(name), value, _find_source(name, above)) for name, value in found
+        }
 
     def render_mount(self, wish: str) -> str:
         """A mount as it would come about now."""
@@ -135,9 +145,14 @@ def _add_lent(group: G, run: Group | None, lender: Group | None) -> G:
     return replace(group, provider=f"{run.provider}{mark}", model=model, options=options)
 
 
-def _inherited(own: int | None, in_force: str) -> str:
+def _find_source(limit: str, above: list[Group]) -> str:
+    """Return the words for whose limit it is, where it is not the group's own."""
+    return next((f"as {each.folder}" for each in above if limit in each.limits), "the gateway's")
+
+
+def _inherited(own: int | None, in_force: str, source: str) -> str:
     if in_force == "none":
         return ""
     if own is None:
-        return " (not its own)"
+        return f" ({source})"
     return "" if f"{own:g}" == in_force else f" (its own {own} is above the gateway's)"

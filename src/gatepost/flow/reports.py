@@ -39,6 +39,16 @@ class SafeStep(StrEnum):
     CONNECT = "connect"  # an agent to a group that has the demo's
 
 
+class InheritedSetting(Struct, frozen=True):
+    """Something that holds for a group and comes from elsewhere: a group above it, or the gateway. `operation`: which
+    shows it there."""
+
+    name: Annotated[str, shown("Setting", head="setting")]
+    value: Annotated[str, shown("Value")]
+    source: Annotated[str, shown("From", head="from")]
+    operation: str = "group.show"
+
+
 class ErasureReport(Struct, frozen=True, kw_only=True):
     """Everything that is known of a person, or that was erased of it. Nothing here is kept."""
 

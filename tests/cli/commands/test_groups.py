@@ -26,8 +26,8 @@ def test_limits_are_set_shown_and_handed_down(run: Run) -> None:
     shown = run("group", "show", "acme/eng").out
 
     assert "limits.memory_mb is now 512\n" in set_.out
-    assert f"{'limits.memory_mb':<24} 512 (not its own)\n" in shown
-    assert f"{'limits.cpu_percent':<24} 50 (not its own)\n" in shown
+    assert f"{'limits.memory_mb':<24} 512 (as acme)\n" in shown
+    assert f"{'limits.cpu_percent':<24} 50 (as acme)\n" in shown
     assert f"{'limits.turn_s':<24} 60\n" in shown
     assert run("group", "show", "acme", "--json").json["limits"] == {"memory_mb": 512, "cpu_percent": 50, "turn_s": 600}
 
@@ -45,10 +45,23 @@ def test_a_group_without_a_provider_shows_from_which_group_it_has_it(run: Run) -
     assert own in run("group", "show", "acme").out
 
 
+def test_a_group_shows_all_that_it_has_from_elsewhere_and_from_where(run: Run) -> None:
+    run("group", "set", "acme", "provider=anthropic", "limits.memory_mb=512", "options.effort=low")
+    run("budget", "set", "acme", "--turn", "0.50")
+    run("budget", "set", "--instance", "--daily", "5")
+    shown = run("group", "show", "acme/eng").out
+    table = [line.split() for line in shown.partition("\n\n")[2].splitlines()]
+    assert table[0] == ["setting", "value", "from"]
+    assert ["provider", "anthropic", "acme"] in table and ["options.effort", "low", "acme"] in table
+    assert ["limits.memory_mb", "512", "acme"] in table
+    assert ["limit", "of", "an", "answer", "$0.50", "acme"] in table
+    assert ["budget", "of", "a", "day", "$0.00", "of", "$5.00", "spent", "the", "gateway"] in table
+
+
 def test_a_limit_is_taken_back_with_nothing(run: Run) -> None:
     run("group", "set", "acme", "limits.memory_mb=512")
 
-    assert "limits.memory_mb is now 2048 (not its own)" in run("group", "set", "acme", "limits.memory_mb=").out
+    assert "limits.memory_mb is now 2048 (the gateway's)" in run("group", "set", "acme", "limits.memory_mb=").out
     assert run("group", "show", "acme", "--json").json["limits"] == {}
 
 
@@ -174,7 +187,7 @@ def test_a_new_group_is_printed_with_the_command_that_brings_it_messages(run: Ru
 def test_the_limit_of_files_is_shown_as_the_settings_have_it(run: Run, home: Home) -> None:
     with (home.path / "gatepost.toml").open("a") as settings:
         settings.write("\n[sandbox]\nfiles = 5000\n")
-    assert f"{'limits.files':<24} 5000 (not its own)\n" in run("group", "show", "acme").out
+    assert f"{'limits.files':<24} 5000 (the gateway's)\n" in run("group", "show", "acme").out
 
 
 def test_the_name_of_an_option_is_no_line_of_its_own(run: Run) -> None:

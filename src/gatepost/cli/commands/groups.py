@@ -12,7 +12,7 @@ from gatepost.cli.operation_command import CommandRun, call_operation, from_oper
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
-from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting, WrittenGroupFile
 from gatepost.serve.control.arguments.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
@@ -95,6 +95,9 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
         output.print_line(f"{'session':<{WIDE}} {session.id} {session.state} {where}")
         if (sockets := place.sockets_of(session.id)).is_dir():
             output.print_line(f"{'':<{WIDE}} {sockets}/router.sock, for processes of its sandbox alone")
+    if inherited := values.list_inherited(folder):
+        output.print_line()
+        output.print_records(InheritedSetting, inherited, gives=("value",))
 
 
 @group_command.command("set")

@@ -425,3 +425,9 @@ def list_restorable(db: Db, chosen: MemoryFilter, now: int) -> list[Memory]:
         params += chosen.folders
     where = " AND ".join(conditions)
     return MEMORIES.list(db, f"WHERE {where} AND {_NOTHING_LATER} ORDER BY id DESC LIMIT ?", *params, chosen.limit)
+
+
+def count_shared(db: Db, folder: str) -> int:
+    """Return how many entries of a group hold for those below it, too."""
+    row = db.row("SELECT COUNT(*) FROM memories WHERE folder = ? AND scope = 'family' AND ended_at IS NULL", (folder,))
+    return int(row[0]) if row else 0

@@ -3,10 +3,21 @@
 from types import SimpleNamespace
 from typing import Any
 
+from gatepost.core.clock import SystemClock
 from gatepost.flow.reports import GroupFileText
 from gatepost.serve.control.arguments.groups import GroupDetails
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
 from gatepost.serve.web.pages.groups import list_moves, make_editor_view, make_tree_view
+from gatepost.serve.web.signin.one_time_link import make_login_url
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
+from gatepost.store.people import users
+from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
+
+ANN = "fake:user/ann"
 
 
 def group(folder: str, gateway: str = "") -> GroupDetails:
@@ -60,6 +71,11 @@ async def test_a_group_below_another_has_its_page_with_files_that_can_be_saved(s
             assert (await browser.post("/dashboard/do/group.add", data={"folder": folder})).status_code == 200
         page = await browser.get("/dashboard/groups/acme%2Feng")
         assert page.status_code == 200 and "?file=AGENTS.md" in page.text and "Tools that it may call" in page.text
+        limited = {"folder": "acme", "turn": "0.50"}
+        assert (await browser.post("/dashboard/do/budget.set", data=limited)).status_code == 200
+        page = await browser.get("/dashboard/groups/acme%2Feng")
+        assert all(words in page.text for words in ("From elsewhere", "limit of an answer", "$0.50", "the gateway"))
+        assert "$0.50 an answer" in (await browser.get("/dashboard/costs")).text
         skill = {"folder": "acme/eng", "path": "skills/x/SKILL.md", "content": "</textarea><script>alert(1)</script>"}
         saved = await browser.post("/dashboard/do/group.write_file", data=skill)
         assert saved.status_code == 200 and "data-version" in saved.text
@@ -69,3 +85,26 @@ async def test_a_group_below_another_has_its_page_with_files_that_can_be_saved(s
         assert again.status_code == 400 and "is there already" in again.text
         gone = await browser.get("/dashboard/groups/acme%2Feng?file=../AGENTS.md")
         assert gone.status_code == 400
+
+
+async def test_what_comes_from_a_group_that_somebody_may_not_see_has_no_value_there(site: Any) -> None:
+    def prepare(db: Db) -> None:
+        for folder in ("acme", "acme/eng"):
+            groups.add(db, folder, "", "", 1)
+        groups.update(db, "acme", {"provider": "anthropic", "options": {"effort": "xyzzy"}})
+        budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme"), CapSpan.TURN, 777_000, "test", 1)
+        users.add(db, ANN, "Ann", 1)
+        for right in ("op:groups.read", "op:budgets.read"):
+            row = AclRow(id=0, principal=ANN, action=right, scope="acme/eng", effect=AclEffect.ALLOW)
+            acl.put(db, row, 1)
+
+    await site.store.write(prepare)
+    async with site.signed_in() as browser:
+        page = (await browser.get("/dashboard/groups/acme%2Feng")).text
+        assert "xyzzy" in page and "$0.777" in page
+    url = await make_login_url(site.store, SystemClock(), site.answerer.hub, site.base, ANN)
+    async with site.browser() as browser:
+        assert (await browser.post("/login", json={"token": url.partition("#token=")[2]})).status_code == 200
+        page = (await browser.get("/dashboard/groups/acme%2Feng")).text
+        assert "options.effort" in page and "not shown to you" in page
+        assert "xyzzy" not in page and "$0.777" not in page

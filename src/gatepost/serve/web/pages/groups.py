@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from gatepost.core.errors import Unavailable
-from gatepost.flow.reports import GroupFile, GroupFileText
+from gatepost.core.records import replace
+from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting
+from gatepost.flow.sessions.sandbox.inherited_settings import GATEWAY, list_inherited
 from gatepost.serve.control.arguments.access import ListGrantsArgs, ListPinnedRulesArgs, ListToolsArgs, VisibleTool
 from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.control.arguments.groups import (
@@ -15,6 +17,7 @@ from gatepost.serve.control.arguments.groups import (
     ReadGroupFileArgs,
     ShowGroupArgs,
 )
+from gatepost.serve.control.rights import ROOT_FOLDER
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
     badge,
@@ -73,8 +76,10 @@ SESSION = (
 )
 TOOL = make_columns(VisibleTool)
 RULE = make_columns(GrantRow, without=("folder",))
+INHERITED = make_columns(InheritedSetting)
 PINNED = make_columns(PinnedRule, without=("folder",))
 EDITOR_ROWS = 28
+NOT_SHOWN = "not shown to you"
 
 
 @page("/groups", "Groups", Section.AGENTS, "group.list", order=10)
@@ -97,7 +102,13 @@ async def show_group(request: PageRequest) -> PageView:
         return make_editor_view(await request.ask(ReadGroupFileArgs(folder=folder, path=path)), writes=writes)
     group = await request.ask(ShowGroupArgs(folder=folder))
     details = (*DETAILS, PLACE) if request.operation_deps.home.gateway else DETAILS
-    blocks = [make_facts(group, details), await _ask_files(request, folder), *list_conversations(group)]
+    inherited = await _list_inherited(request, folder)
+    blocks = [
+        make_facts(group, details),
+        make_table(inherited, INHERITED, EmptyState(text="All that it has is its own."), title="From elsewhere"),
+        await _ask_files(request, folder),
+        *list_conversations(group),
+    ]
     if await request.may("rule.list", scope=folder):
         blocks.append(make_pinned(folder, await request.ask(ListPinnedRulesArgs(folder=folder))))
     if await request.may("grant.list", "policy.tools"):
@@ -105,6 +116,20 @@ async def show_group(request: PageRequest) -> PageView:
         blocks += [make_rules(folder, grants.rules), make_tools(await request.ask(ListToolsArgs(folder=folder)))]
     moves = await _list_moves(request, group)
     return PageView(title=group.name or folder, lead=folder, blocks=blocks, actions=(*list_actions(folder), *moves))
+
+
+async def _list_inherited(request: PageRequest, folder: str) -> list[InheritedSetting]:
+    """Without the values of groups above, and of the gateway's budgets, that the person may not see there."""
+    deps = request.operation_deps
+    found = await deps.store.read(list_inherited, deps.config, folder, request.now)
+    common = (GATEWAY, "group.show")
+    places = {(each.source, each.operation) for each in found} - {common}
+    seen = {
+        (source, name)
+        for source, name in places
+        if await request.may(name, scope=ROOT_FOLDER if source == GATEWAY else source)
+    } | {common}
+    return [each if (each.source, each.operation) in seen else replace(each, value=NOT_SHOWN) for each in found]
 
 
 async def _ask_files(request: PageRequest, folder: str) -> Block:
