@@ -18,6 +18,7 @@ async def test_a_task_shows_its_title_its_script_when_it_ends_and_how_often_it_r
         "script": "test -s new-mails",
         "max_runs": "5",
         "context": "isolated",
+        "max_cost": "0.50",
     }
     async with site.signed_in() as browser:
         said = {"text": "hi", "id": "key-00001"}
@@ -26,8 +27,11 @@ async def test_a_task_shows_its_title_its_script_when_it_ends_and_how_often_it_r
         assert made.status_code == 200, made.text
         [task] = (await browser.get("/dashboard/tasks?format=json")).json()
         page = (await browser.get(f"/dashboard/tasks/{task['id']}")).text
-    for words in ("&lt;b&gt;Mails", "Sum up.", "test -s new-mails", "0 of 5", "isolated"):
+        await browser.post("/dashboard/do/task.set", data={"id": task["id"], "max_cost": "none"})
+        unlimited = (await browser.get(f"/dashboard/tasks/{task['id']}")).text
+    for words in ("&lt;b&gt;Mails", "Sum up.", "test -s new-mails", "0 of 5", "isolated", "$0.50"):
         assert words in page
+    assert "Sum up." in unlimited and "$0.50" not in unlimited
 
 
 def test_a_run_that_stands_for_several_says_so() -> None:

@@ -105,12 +105,16 @@ def _show_badge(value: Any) -> Cell:
     return Badge(value, get_tone(value)) if value else None
 
 
+def _show_money(value: int | None) -> Cell:
+    return Money(value) if value is not None else None
+
+
 _CELLS: dict[ShownAs, Callable[[Any], Cell]] = {
     ShownAs.TEXT: _show_text,
     ShownAs.CODE: _show_code,
     ShownAs.NUMBER: _show_number,
     ShownAs.MOMENT: make_moment,
-    ShownAs.MONEY: Money,
+    ShownAs.MONEY: _show_money,
     ShownAs.BADGE: _show_badge,
 }
 
