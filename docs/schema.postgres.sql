@@ -499,6 +499,11 @@ CREATE TABLE memories (
             ended_by TEXT COLLATE "C" NOT NULL,
             replaces BIGINT                        -- the entry that it took the place of
         , fact_key TEXT COLLATE "C" NOT NULL DEFAULT '', ended_trust TEXT COLLATE "C" NOT NULL DEFAULT '');
+CREATE TABLE memory_views (
+            folder TEXT COLLATE "C" PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
+            lines TEXT COLLATE "C" NOT NULL,                -- JSON: a digest of each line that was last written, by its entry
+            written_at BIGINT NOT NULL
+        );
 CREATE TABLE newcomers (
             id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
             sender TEXT COLLATE "C" NOT NULL,

@@ -408,6 +408,11 @@ CREATE TABLE memories (
             ended_by TEXT NOT NULL,
             replaces INTEGER                        -- the entry that it took the place of
         , fact_key TEXT NOT NULL DEFAULT '', ended_trust TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE memory_views (
+            folder TEXT PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
+            lines TEXT NOT NULL,                -- JSON: a digest of each line that was last written, by its entry
+            written_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE memory_words (
             folder TEXT NOT NULL,
             word TEXT NOT NULL,                 -- its beginning, folded
