@@ -185,3 +185,134 @@ async def test_what_has_had_its_time_is_not_restored(desk: MemoryDesk) -> None:
     await desk.store.write(lambda db: db.run("UPDATE memories SET expires_at = ?", (NOW,)))
     with pytest.raises(Invalid, match="had its time"):
         await desk.do("restore", id=made.id)
+
+
+# MEMORY.md in the folder of an agent.
+
+
+@pytest.fixture
+def file(desk: MemoryDesk) -> Path:
+    desk.deps.home.prepare()
+    place = desk.deps.home.group("acme")
+    place.mkdir(parents=True)
+    return place / "MEMORY.md"
+
+
+async def sync(desk: MemoryDesk, **more: Any) -> Any:
+    seen = await desk.do("file", folder="acme")
+    return await desk.do("sync", folder="acme", digest=seen.digest, **more)
+
+
+async def test_the_first_sync_writes_the_file_and_later_ones_take_over_what_was_changed(
+    desk: MemoryDesk, file: Path
+) -> None:
+    await desk.do("add", folder="acme", text="The bins go on Tuesday.")
+    await desk.do("add", folder="acme", text="Ann leads the team.", about="Ann")
+    await desk.do("add", folder="acme", text="We open at 9.", family=True)
+    done = await sync(desk)
+    assert (done.added, done.changed, done.forgotten, done.written) == (0, 0, 0, True)
+
+    text = file.read_text().replace("Tuesday", "Friday").replace("leads", "led")
+    file.write_text("".join(line for line in text.splitlines(True) if "open" not in line) + "- **Bob**: Is new.\n")
+    done = await sync(desk)
+    assert (done.added, done.changed, done.forgotten, done.written) == (1, 2, 1, True)
+    rows = {each.text: each for each in await desk.do("list")}
+    assert sorted(rows) == ["Ann led the team.", "Is new.", "The bins go on Friday."]
+    assert (rows["Is new."].about, rows["Is new."].scope) == ("Bob", MemoryScope.AGENT)
+    assert {each.trust for each in rows.values()} == {MemoryTrust.OPERATOR}
+    trace = await desk.do("why", id=rows["The bins go on Friday."].id)
+    assert [each.text for each in trace.earlier] == ["The bins go on Tuesday."]
+    again = await desk.do("file", folder="acme")
+    assert (again.changes, again.conflicts, again.kept) == ([], [], True)
+
+
+async def test_only_what_was_seen_is_taken_over(desk: MemoryDesk, file: Path) -> None:
+    await sync(desk)
+    file.write_text(file.read_text() + "- We open at 9.\n")
+    seen = await desk.do("file", folder="acme")
+    file.write_text(file.read_text() + "- Mail the bills to eve.\n")
+    with pytest.raises(Invalid, match="was changed meanwhile"):
+        await desk.do("sync", folder="acme", digest=seen.digest)
+    assert await desk.texts() == []
+    assert "eve" in file.read_text()
+
+
+async def test_what_changed_on_both_sides_is_shown_and_stays_in_the_file(desk: MemoryDesk, file: Path) -> None:
+    made = await desk.do("add", folder="acme", text="The bins go on Tuesday.")
+    await sync(desk)
+    file.write_text(file.read_text().replace("Tuesday", "Friday"))
+    await desk.do("edit", id=made.id, text="The bins go on Monday.")
+    done = await sync(desk)
+    assert done.conflicts == [f"{made.id} has changed or is over: The bins go on Friday."]
+    assert await desk.texts() == ["The bins go on Monday."]
+    assert "Monday" in file.read_text() and "Friday" in file.read_text()
+
+    done = await sync(desk, drop=True)
+    assert done.conflicts == [] and "Friday" not in file.read_text()
+
+
+async def test_changes_that_nobody_wants_are_dropped(desk: MemoryDesk, file: Path) -> None:
+    await desk.do("add", folder="acme", text="We open at 9.")
+    await sync(desk)
+    before = file.read_text()
+    file.write_text(before.replace("9", "10") + "- Mail the bills to eve.\n")
+    done = await sync(desk, drop=True)
+    assert (done.added, done.changed) == (0, 0) and file.read_text() == before
+    assert await desk.texts() == ["We open at 9."]
+
+
+async def test_a_file_of_the_agents_own_is_left_alone_until_somebody_adopts_it(desk: MemoryDesk, file: Path) -> None:
+    own = "# My notes\n\nI like tea.\n\n- Bob is new.\n"
+    file.write_text(own)
+    with pytest.raises(Invalid, match="of its own"):
+        await sync(desk)
+    assert file.read_text() == own and await desk.texts() == []
+
+    done = await sync(desk, adopt=True)
+    assert done.added == 3 and await desk.texts() == ["# My notes", "Bob is new.", "I like tea."]
+    assert file.with_name("MEMORY.old.md").read_text() == own
+
+
+async def test_a_file_that_is_written_no_more_stays(desk: MemoryDesk, file: Path) -> None:
+    await sync(desk)
+    before = file.read_text()
+    await desk.do("sync", folder="acme", stop=True)
+    assert file.read_text() == before
+    assert not (await desk.do("file", folder="acme")).kept
+
+
+async def test_many_lines_are_taken_over_in_parts_and_an_import_that_broke_off_can_be_made_again(
+    desk: MemoryDesk, file: Path
+) -> None:
+    await sync(desk)
+    lines = [f"fact {number}" for number in range(2 * AT_ONCE + 5)]
+    file.write_text(file.read_text() + "".join(f"- {each}\n" for each in lines))
+    await desk.do("import", folder="acme", entries=json.dumps(lines[:AT_ONCE]))
+    assert (await sync(desk)).added == AT_ONCE + 5
+    assert await desk.texts(limit=1000) == sorted(lines)
+
+
+async def test_a_file_in_which_more_is_wished_than_there_is_room_for_takes_over_no_half_part(
+    desk: MemoryDesk, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memories, "MOST_LIVE", 3)
+    await sync(desk)
+    file.write_text(file.read_text() + "- one\n- two\n- three\n- four\n")
+    with pytest.raises(Invalid, match="are remembered"):
+        await sync(desk)
+    assert await desk.texts() == [] and "- four" in file.read_text()
+
+
+@pytest.mark.parametrize("name", ["file", "sync"])
+async def test_a_file_of_no_group_is_refused(name: str, desk: MemoryDesk) -> None:
+    with pytest.raises(NotFound):
+        await desk.do(name, folder="gone")
+
+
+async def test_words_of_the_file_are_kept_out_of_the_audit_log(desk: MemoryDesk, file: Path) -> None:
+    await sync(desk)
+    file.write_text(file.read_text() + "- The alarm code is 4711.\n")
+    await sync(desk)
+    rows = await desk.store.read(audit.list_latest, 100)
+    assert "memory.sync" in {str(row[3]) for row in rows}
+    assert "4711" not in "".join(str(row[-1]) for row in rows)

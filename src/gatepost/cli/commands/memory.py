@@ -1,14 +1,16 @@
 """`gatepost memory`: what agents keep beyond their conversations."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.memory import (
     LARGEST_IMPORT,
     AddMemoryArgs,
@@ -18,9 +20,13 @@ from gatepost.serve.control.arguments.memory import (
     ImportedMemories,
     ImportMemoriesArgs,
     ListMemoriesArgs,
+    MemoryFileView,
     MemoryTrace,
     RestoreMemoryArgs,
     SearchMemoriesArgs,
+    ShowMemoryFileArgs,
+    SyncedMemory,
+    SyncMemoryArgs,
     UndoMemoriesArgs,
     UndoneMemories,
 )
@@ -36,6 +42,7 @@ def memory_command() -> None:
         gatepost memory why 12
         gatepost memory add home "The bins are collected on Tuesdays."
         gatepost memory undo --since 7d --from-untrusted      # a poisoned week
+        gatepost memory sync home                             # MEMORY.md in its folder
 
     `gatepost memory list home --json` exports them, `gatepost memory import home FILE` reads them again.
     """
@@ -118,3 +125,59 @@ def _read_file(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 @from_operation(ImportMemoriesArgs, prepare=_read_file)
 def import_memories(run: CommandRun, done: ImportedMemories) -> None:
     output.print_line(f"{done.added} added; what was remembered already was left as it was")
+
+
+@memory_command.command()
+@with_arguments(SyncMemoryArgs, digest="")
+@click.option("--yes", is_flag=True, help="Do not ask; for scripts.")
+def sync(home: Home, args: dict[str, Any], as_json: bool, yes: bool) -> None:
+    """Show what was changed in MEMORY.md of FOLDER, take it over, and write the file anew: what everybody may know of
+    its agent.
+
+    From then on the file is written whenever the agent wakes. What an agent writes into it is not remembered before
+    somebody agreed here. Agents of groups above FOLDER can read the file, too.
+    """
+    if not args["stop"]:
+        found = call_operation(home, ShowMemoryFileArgs, {"folder": args["folder"]})
+        if not as_json:
+            print_changes(found)
+        if found.exists and not found.kept and not args["adopt"]:
+            raise Invalid("FOLDER", f"{found.folder} keeps a MEMORY.md of its own; --adopt takes its lines over")
+        if (found.changes or (args["drop"] and found.conflicts)) and not yes and not _confirm(drop=args["drop"]):
+            output.print_line("nothing was changed", error=True)
+            raise click.exceptions.Exit(1)
+        args = {**args, "digest": found.digest}
+    done = call_operation(home, SyncMemoryArgs, args)
+    if as_json:
+        output.print_json(to_json(done))
+    elif args["stop"]:
+        output.print_line(f"MEMORY.md of {args['folder']} is written no more")
+    else:
+        _print_done(args["folder"], done)
+
+
+def print_changes(found: MemoryFileView) -> None:
+    for line in found.changes:
+        output.print_line(line)
+    for line in found.conflicts:
+        output.print_line(f"! {line}")
+
+
+def _confirm(*, drop: bool) -> bool:
+    try:
+        return click.confirm("Drop these changes?" if drop else "Have the agent remember it so?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        output.print_line("", error=True)
+        raise Invalid("--yes", "is needed where nobody can be asked") from None
+
+
+def _print_done(folder: str, done: SyncedMemory) -> None:
+    output.print_line(f"{folder}: {done.added} added, {done.changed} changed, {done.forgotten} forgotten")
+    if done.conflicts:
+        output.print_line("these entries have changed meanwhile; the words for them stay in the file:")
+        for line in done.conflicts:
+            output.print_line(f"! {line}")
+    if not done.written:
+        output.print_line("MEMORY.md was changed just now and left alone; run this again", error=True)

@@ -21,6 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.flow.gateways.commands import OtherHomes
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
+from gatepost.flow.memory.view_file import renew_all
 from gatepost.flow.people.person_traces import (
     ROWS,
     WINDOW,
@@ -167,6 +168,7 @@ class PersonErasure:
         details = {"person": stand_in, **counts}
         record = AuditRecord(self._clock.now(), by, ACTION, "done", details)
         await self._store.write(_remove_person, found.scope, record, lane=LANE)
+        await renew_all(self._store, self._home, self._clock)
         if not await self._clean_files():
             left = (LOG_IS_READ, *left)
         return _make_report(found, dict(counts), stand_in=stand_in, rewritten=self._offline, left=left)

@@ -21,6 +21,7 @@ from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
 from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
+from gatepost.flow.memory.view_file import renew_view
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.host.disk_usage import MIB, DiskBaseline, DiskTree, group_tree
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
@@ -263,6 +264,8 @@ class AwakeSession:
         self._start = await self._off_loop(find_start_folder, deps.home, deps.config, session.cwd)
         if self._start is not None and self._start.managed:
             await self._off_loop(sandbox_plan.give_worktree, deps.home, self._start.granted.mount.source, uid)
+        if not self._replays:
+            await renew_view(deps.store, deps.home, deps.clock, session.folder, self._off_loop)
         self.skills = await self._prepare_skills()
         plan = sandbox_plan.make_sandbox_plan(
             deps.home,

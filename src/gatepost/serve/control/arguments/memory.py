@@ -124,3 +124,48 @@ class ImportMemoriesArgs(OperationArgs[ImportedMemories], frozen=True, kw_only=T
         Meta(max_length=LARGEST_IMPORT),
         argument("A JSON list.", "file", cli="A file with a JSON list.", metavar="FILE", secret=True),
     ]
+
+
+class MemoryFileView(Struct, frozen=True, kw_only=True):
+    """MEMORY.md of an agent, and what somebody changed in it. `changes`: lines that begin with `+` or `-`. `conflicts`:
+    words for entries that have changed meanwhile, which stay in the file."""
+
+    folder: str
+    digest: str
+    exists: Annotated[bool, shown("There", ShownAs.FLAG)]
+    kept: Annotated[bool, shown("Written by the gateway", ShownAs.FLAG)]
+    changes: Annotated[list[str], shown("Changes")]
+    conflicts: Annotated[list[str], shown("Conflicts")]
+
+
+class SyncedMemory(Struct, frozen=True, kw_only=True):
+    """`written`: False if somebody changed the file meanwhile, so that it was left alone."""
+
+    added: int
+    changed: int
+    forgotten: int
+    conflicts: list[str]
+    written: bool
+
+
+@declares("memory.file", right=READ, needs_home=True)
+class ShowMemoryFileArgs(OperationArgs[MemoryFileView], frozen=True):
+    """Compare MEMORY.md in FOLDER with what its agent remembers. Nothing is changed."""
+
+    folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
+
+
+@declares("memory.sync", right=WRITE, needs_home=True)
+class SyncMemoryArgs(OperationArgs[SyncedMemory], frozen=True, kw_only=True):
+    """Take over what was changed in MEMORY.md of FOLDER, and write it anew: what everybody may know of its agent. From
+    then on it is written whenever the agent wakes."""
+
+    folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
+    digest: Annotated[
+        str, Meta(pattern="^([0-9a-f]{64})?$"), option("Of the file whose changes were seen, as `memory.file` has it.")
+    ] = ""
+    drop: Annotated[bool, option("Take nothing over: its changes are lost.")] = False
+    adopt: Annotated[bool, option("Also if the agent keeps a MEMORY.md of its own, which stays as MEMORY.old.md.")] = (
+        False
+    )
+    stop: Annotated[bool, option("Write the file no more. It stays as it is.")] = False

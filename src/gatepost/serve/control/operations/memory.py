@@ -1,11 +1,23 @@
-"""Memory: list, search, why, add, edit, forget, undo, import."""
+"""Memory: list, search, why, add, edit, forget, undo, import, and its view as a file."""
 
+import asyncio
 from functools import partial
 
 import msgspec
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
+from gatepost.flow.gateways.folder_check import check_here, claim_here
+from gatepost.flow.memory.view_file import compare_view, write_view
+from gatepost.flow.memory.view_text import (
+    VIEW,
+    ViewChanges,
+    render_changes,
+    render_conflicts,
+    render_entry,
+    split_changes,
+    split_line,
+)
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.memory import (
     AddMemoryArgs,
@@ -15,15 +27,19 @@ from gatepost.serve.control.arguments.memory import (
     ImportedMemories,
     ImportMemoriesArgs,
     ListMemoriesArgs,
+    MemoryFileView,
     MemoryTrace,
     RestoreMemoryArgs,
     SearchMemoriesArgs,
+    ShowMemoryFileArgs,
+    SyncedMemory,
+    SyncMemoryArgs,
     UndoMemoriesArgs,
     UndoneMemories,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.ledger import parse_since
-from gatepost.store.memory import memories, recall
+from gatepost.store.memory import memories, memory_views, recall
 from gatepost.store.memory.memories import LONGEST_ABOUT, LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
 from gatepost.store.messages import messages
 from gatepost.store.people import identities, users
@@ -242,3 +258,81 @@ def _read_entries(text: str) -> list[ImportedEntry]:
     if len(found) > MOST_IMPORTED:
         raise Invalid("entries", f"has {len(found)} entries; at most {MOST_IMPORTED} are taken at once")
     return [ImportedEntry(each) if isinstance(each, str) else each for each in found]
+
+
+@operation
+async def show_memory_file(deps: OperationDeps, args: ShowMemoryFileArgs) -> MemoryFileView:
+    await deps.store.read(_check_group, args.folder)
+    await check_here(deps.store, deps.home, args.folder)
+    found = await compare_view(deps.store, deps.home, args.folder, deps.clock.now())
+    return MemoryFileView(
+        folder=args.folder,
+        digest=found.digest,
+        exists=bool(found.digest),
+        kept=found.written is not None,
+        changes=await asyncio.to_thread(render_changes, found.changes),
+        conflicts=await asyncio.to_thread(render_conflicts, found.changes),
+    )
+
+
+@operation
+async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory:
+    """What is there already is left as it is, so one that broke off can be made again. The file goes before the row
+    that says what is in it: a line that is not in the file yet is not taken for one that somebody took out."""
+    now = deps.clock.now()
+    await deps.store.read(_check_group, args.folder)
+    if args.stop:
+        await deps.write(lambda db: memory_views.remove(db, args.folder))
+        return SyncedMemory(added=0, changed=0, forgotten=0, conflicts=[], written=False)
+    await claim_here(deps.store, deps.home, args.folder, now)
+    seen = await compare_view(deps.store, deps.home, args.folder, now)
+    if seen.written is None and seen.digest and not args.adopt:
+        raise Invalid(
+            "folder", f"{args.folder} keeps a {VIEW} of its own, which is left alone; `--adopt` takes it over"
+        )
+    if seen.digest != args.digest:
+        raise Invalid("digest", f"{VIEW} was changed meanwhile; nothing was taken over. Look at it again")
+    done = SyncedMemory(added=0, changed=0, forgotten=0, conflicts=[], written=False)
+    for part in [] if args.drop else split_changes(seen.changes, AT_ONCE):
+        made = await deps.write(partial(_take_over, folder=args.folder, part=part, by=deps.caller, now=now))
+        done = _add_up(done, made)
+    left = await compare_view(deps.store, deps.home, args.folder, now)
+    fresh = left.bare if args.drop else left.fresh
+    written = await asyncio.to_thread(
+        write_view, deps.home, args.folder, fresh.text, args.digest, keep_former=seen.written is None
+    )
+    if written:
+        await deps.write(lambda db: memory_views.put(db, args.folder, fresh.lines, now))
+    conflicts = [] if args.drop else await asyncio.to_thread(render_conflicts, left.changes)
+    return replace(done, conflicts=conflicts, written=written)
+
+
+def _take_over(db: Db, *, folder: str, part: ViewChanges, by: str, now: int) -> SyncedMemory:
+    """Make a person's words of what they have seen. What has changed since then is left alone."""
+    _check_group(db, folder)
+    pairs = [(split_line(each.text), each.below) for each in part.added]
+    known = {render_entry(each) for each in memory_views.list_same(db, folder, [text for (_, text), _ in pairs], now)}
+    trust = MemoryTrust.OPERATOR
+    added = [each for each in part.added if each.text not in known]
+    for each in added:
+        about, text = split_line(each.text)
+        scope = MemoryScope.FAMILY if each.below else MemoryScope.AGENT
+        memories.add(db, Memory(folder=folder, text=text, about=about, scope=scope, trust=trust, created_at=now))
+    rows = memory_views.find_wide(db, folder, [entry.id for entry, _ in part.changed])
+    changed = [(rows[entry.id], line) for entry, line in part.changed if entry.id in rows]
+    live = [(row, line) for row, line in changed if row.ended_at is None]
+    for row, line in live:
+        about, text = split_line(line.text)
+        new = replace(row, id=0, about=about, text=text, trust=trust, created_at=now, replaces=row.id)
+        memories.replace(db, row, new, by)
+    ended = memories.end(db, [each.id for each in part.forgotten], by, now)
+    return SyncedMemory(added=len(added), changed=len(live), forgotten=len(ended), conflicts=[], written=False)
+
+
+def _add_up(one: SyncedMemory, other: SyncedMemory) -> SyncedMemory:
+    return replace(
+        one,
+        added=one.added + other.added,
+        changed=one.changed + other.changed,
+        forgotten=one.forgotten + other.forgotten,
+    )

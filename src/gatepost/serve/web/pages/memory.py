@@ -1,9 +1,17 @@
-"""Memory: what agents keep beyond their conversations, and where each entry comes from."""
+"""Memory: what agents keep beyond their conversations, where each entry comes from, and MEMORY.md."""
 
-from gatepost.serve.control.arguments.memory import ExplainMemoryArgs, ListMemoriesArgs
+from functools import partial
+
+from gatepost.core.errors import GatepostError
+from gatepost.serve.control.arguments.memory import (
+    ExplainMemoryArgs,
+    ListMemoriesArgs,
+    MemoryFileView,
+    ShowMemoryFileArgs,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table
-from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, LongText, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, Block, DiffBlock, EmptyState, LongText, Note, PageView, Tone
 from gatepost.store.memory.memories import Memory
 
 LONGEST_ID = 19  # digits
@@ -12,7 +20,7 @@ UNDO = Action(label="Take back", operation="memory.undo", asks=True, tone=Tone.B
 EMPTY = EmptyState(text="Nothing is remembered yet. Agents remember what people tell them to.", action=NEW)
 EARLIER = EmptyState(text="It took the place of nothing.")
 
-GROUP = link("folder", "Agent", "/groups/{folder}")
+GROUP = link("folder", "Agent", "/memory?group={folder}")
 TEXT = link("text", "Remembered", "/memory/{id}")
 COLUMNS = make_columns(Memory, {"folder": GROUP, "text": TEXT})
 DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)[1:]
@@ -20,8 +28,39 @@ DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)[1:]
 
 @page("/memory", "Memory", Section.AGENTS, "memory.list", order=45)
 async def show_memories(request: PageRequest) -> PageView:
-    found = await request.ask(ListMemoriesArgs())
-    return PageView(blocks=[make_table(found, COLUMNS, EMPTY, actions=list_actions)], actions=(NEW, UNDO))
+    folder = request.query.get("group", "")
+    found = await request.ask(ListMemoriesArgs(folder=folder))
+    table = make_table(found, COLUMNS, EMPTY, actions=list_actions)
+    if not folder:
+        return PageView(blocks=[table], actions=(NEW, UNDO))
+    return PageView(title=f"Memory of {folder}", blocks=[*await _ask_file(request, folder), table], actions=(NEW, UNDO))
+
+
+async def _ask_file(request: PageRequest, folder: str) -> list[Block]:
+    """A file that cannot be read keeps nobody from the entries."""
+    try:
+        return make_file(await request.ask(ShowMemoryFileArgs(folder=folder)))
+    except GatepostError as error:
+        return [Note(text=f"MEMORY.md cannot be compared: {error}.", tone=Tone.WARN)]
+
+
+def make_file(found: MemoryFileView) -> list[Block]:
+    """What somebody changed in the file, each line whole, and the buttons that take it over or drop it."""
+    given = {"folder": found.folder, "digest": found.digest, "adopt": found.exists and not found.kept}
+    sync = partial(Action, operation="memory.sync", asks=True)
+    if not found.exists or (found.kept and not found.changes and not found.conflicts):
+        said = "MEMORY.md says what everybody may know." if found.exists else "There is no MEMORY.md in the folder."
+        return [Note(text=said, action=sync(label="Write MEMORY.md", args={**given, "drop": False, "stop": False}))]
+    said = "Somebody changed MEMORY.md. The agent remembers it so once you agree."
+    if not found.kept:
+        said = "The agent keeps a MEMORY.md of its own. Its lines can be taken over; it stays as MEMORY.old.md."
+    take = sync(label="Take over", args={**given, "drop": False, "stop": False}, tone=Tone.GOOD)
+    drop = sync(label="Drop the changes", args={**given, "drop": True, "stop": False}, tone=Tone.BAD)
+    blocks: list[Block] = [Note(text=said, tone=Tone.WARN, action=take), DiffBlock(lines=found.changes)]
+    blocks += [
+        Note(text=f"Changed meanwhile, and left in the file: {each}", tone=Tone.WARN) for each in found.conflicts
+    ]
+    return [*blocks, Note(text="Or leave all of it out.", action=drop)]
 
 
 @page("/memory/{id}", "Entry", Section.AGENTS, "memory.why")
