@@ -311,6 +311,7 @@ WITHOUT_COMMAND = {
     "connector.list": "the settings have them; `gatepost doctor` tells how they are",
     "login.set_password": "a password is set on the page, by the person whose it is, soon after they have signed in",
     "login.show": "`gatepost login list` shows the browsers; the page says whether one has a password",
+    "memory.file": "`gatepost memory sync` shows it before it asks",
     "permit.show": "`gatepost permit ls --json` has all of each request",
     "policy.tools": "`gatepost tools` lists what a group may call",
     "session.close": "the next message of a conversation is enough for the command line",

@@ -294,7 +294,7 @@ async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory
         raise Invalid("digest", f"{VIEW} was changed meanwhile; nothing was taken over. Look at it again")
     done = SyncedMemory(added=0, changed=0, forgotten=0, conflicts=[], written=False)
     for part in [] if args.drop else split_changes(seen.changes, AT_ONCE):
-        made = await deps.write(partial(_take_over, folder=args.folder, part=part, by=deps.caller, now=now))
+        made = await deps.write(partial(_apply_changes, folder=args.folder, part=part, by=deps.caller, now=now))
         done = _add_up(done, made)
     left = await compare_view(deps.store, deps.home, args.folder, now)
     fresh = left.bare if args.drop else left.fresh
@@ -307,7 +307,7 @@ async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory
     return replace(done, conflicts=conflicts, written=written)
 
 
-def _take_over(db: Db, *, folder: str, part: ViewChanges, by: str, now: int) -> SyncedMemory:
+def _apply_changes(db: Db, *, folder: str, part: ViewChanges, by: str, now: int) -> SyncedMemory:
     """Make a person's words of what they have seen. What has changed since then is left alone."""
     _check_group(db, folder)
     pairs = [(split_line(each.text), each.below) for each in part.added]
