@@ -32,6 +32,7 @@ from .test_kills import ROOM, SETTINGS, a_place, an_owner, killed, no_more_in_fl
 OWNER = "user/1"
 STORE, TOOL = "gatepost.store.memory.memories", "gatepost.tools.memory"
 TURNS = "gatepost.store.sessions.turns"
+OPERATIONS = "gatepost.serve.control.operations.memory"
 BINS, KEY = "The bins go out on Tuesday.", "The key is under the mat."
 pytestmark = pytest.mark.slow
 
@@ -138,6 +139,9 @@ COMMANDS = [
     (("edit", "1", KEY), f"{STORE}:replace", (1,), [KEY]),
     (("forget", "1"), f"{STORE}:end", (1,), []),
     (("restore", "1"), f"{STORE}:restore", (1,), [BINS]),
+    (("sync", "home", "--yes"), f"{OPERATIONS}:_apply_changes", (1, 2, 3), sorted([KEY, "new"])),
+    (("sync", "home", "--yes"), f"{OPERATIONS}:write_view", (1,), sorted([KEY, "new"])),
+    (("sync", "home", "--yes"), "gatepost.store.memory.memory_views:put", (1,), sorted([KEY, "new"])),
 ]
 CALLS = [
     (command, FaultPoint(target, when, nth=nth), expected)
@@ -160,6 +164,8 @@ def test_a_command_of_the_operator_comes_to_the_same_after_a_kill_as_without_one
         daemon.start()
         if command[0] not in ("undo", "import"):
             assert daemon.gatepost("memory", "add", "home", BINS).returncode == 0
+        if command[0] == "sync":
+            change_file(daemon)
         if command[0] == "restore":
             assert daemon.gatepost("memory", "forget", "1").returncode == 0
         daemon.stop()
@@ -173,10 +179,19 @@ def test_a_command_of_the_operator_comes_to_the_same_after_a_kill_as_without_one
             running.result()
         (daemon.home / "plugins" / "tools" / "fault.py").unlink()
         again = daemon.gatepost(*args)
-        if command[0] in ("undo", "import"):  # the others say that it is done already, if it is
+        if command[0] in ("undo", "import", "sync"):  # the others say that it is done already, if it is
             assert again.returncode == 0, again.stderr
         assert sorted(list_texts(daemon)) == sorted(expected)
         check_index(daemon)
+
+
+def change_file(daemon: DaemonProcess) -> None:
+    """A line is added, one is changed and one is taken out of MEMORY.md."""
+    assert daemon.gatepost("memory", "add", "home", "gone").returncode == 0
+    assert daemon.gatepost("memory", "sync", "home").returncode == 0
+    file = daemon.home / "groups" / "home" / "MEMORY.md"
+    lines = [line for line in file.read_text().replace(BINS, KEY).splitlines() if "gone" not in line]
+    file.write_text("\n".join([*lines, "- new", ""]))
 
 
 def write_store(daemon: DaemonProcess, fn: Callable[[Db, int], None]) -> None:
