@@ -200,6 +200,9 @@ async def test_a_worktree_is_made_saved_and_archived(desk: DashboardDesk, shop: 
     "memory.edit: Edit",
     "memory.forget: Forget",
     "memory.restore: Restore",
+    "memory.sync: Write MEMORY.md",
+    "memory.sync: Take over",
+    "memory.sync: Drop the changes",
     "memory.undo: Take back",
 )
 async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_back(desk: DashboardDesk) -> None:
@@ -220,3 +223,13 @@ async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_ba
     await desk.press("Take back", "memory.undo", since="1h")
     assert desk.ask("memory.list") == []
     assert len(desk.ask("memory.list", all=True)) == 3
+
+    file = Home(desk.daemon.home).group("home") / "MEMORY.md"
+    await desk.open("/memory?group=home")
+    await desk.press("Write MEMORY.md", "memory.sync")
+    before = file.read_text()
+    for label, kept in (("Drop the changes", []), ("Take over", ["We open at 9."])):
+        file.write_text(f"{before}- We open at 9.\n")
+        await desk.open("/memory?group=home")
+        await desk.press(label, "memory.sync")
+        assert [each["text"] for each in desk.ask("memory.list")] == kept

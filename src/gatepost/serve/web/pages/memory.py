@@ -1,7 +1,5 @@
 """Memory: what agents keep beyond their conversations, where each entry comes from, and MEMORY.md."""
 
-from functools import partial
-
 from gatepost.core.errors import GatepostError
 from gatepost.serve.control.arguments.memory import (
     ExplainMemoryArgs,
@@ -46,16 +44,18 @@ async def _ask_file(request: PageRequest, folder: str) -> list[Block]:
 
 def make_file(found: MemoryFileView) -> list[Block]:
     """What somebody changed in the file, each line whole, and the buttons that take it over or drop it."""
-    given = {"folder": found.folder, "digest": found.digest, "adopt": found.exists and not found.kept}
-    sync = partial(Action, operation="memory.sync", asks=True)
+    given = {"folder": found.folder, "digest": found.digest}
+    if found.exists and not found.kept:
+        given["adopt"] = "on"
     if not found.exists or (found.kept and not found.changes and not found.conflicts):
         said = "MEMORY.md says what everybody may know." if found.exists else "There is no MEMORY.md in the folder."
-        return [Note(text=said, action=sync(label="Write MEMORY.md", args={**given, "drop": False, "stop": False}))]
+        write = Action(label="Write MEMORY.md", operation="memory.sync", args=given)
+        return [Note(text=said, action=write)]
     said = "Somebody changed MEMORY.md. The agent remembers it so once you agree."
     if not found.kept:
         said = "The agent keeps a MEMORY.md of its own. Its lines can be taken over; it stays as MEMORY.old.md."
-    take = sync(label="Take over", args={**given, "drop": False, "stop": False}, tone=Tone.GOOD)
-    drop = sync(label="Drop the changes", args={**given, "drop": True, "stop": False}, tone=Tone.BAD)
+    take = Action(label="Take over", operation="memory.sync", args=given, tone=Tone.GOOD)
+    drop = Action(label="Drop the changes", operation="memory.sync", args={**given, "drop": "on"}, tone=Tone.BAD)
     blocks: list[Block] = [Note(text=said, tone=Tone.WARN, action=take), DiffBlock(lines=found.changes)]
     blocks += [
         Note(text=f"Changed meanwhile, and left in the file: {each}", tone=Tone.WARN) for each in found.conflicts
