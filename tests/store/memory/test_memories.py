@@ -333,3 +333,32 @@ async def test_a_fact_is_there_once_and_not_again_when_it_was_forgotten(store: S
         return [*made, again, memories.add_fact(db, entry("beta", text="Ann is away"), "k") is not None]
 
     assert await store.write(run) == [True, False, False, True]
+
+
+async def test_what_others_keep_elsewhere_neither_hides_an_entry_nor_shows_by_the_order_of_what_is_found(
+    store: Store,
+) -> None:
+    """A member who fills a room with somebody's words, and one who guesses what is kept in private."""
+
+    def run(db: Db) -> list[list[str]]:
+        fill(db)
+        office, ann = audience_of(db, "acme", "office"), audience_of(db, "acme", "ann")
+        memories.add(db, entry(text="walnuts make Ann ill", scope=MemoryScope.PERSON, person=ann.names[0]))
+        room = {"scope": MemoryScope.ROOM, "instance": office.instance, "address": office.address}
+        for number in range(5):
+            memories.add(db, entry(text=f"walnuts and figs {number}", **room))
+        memories.add(db, entry(text="figs and plums", **room))
+
+        def ask() -> list[list[str]]:
+            asked = (office, "which walnuts or figs or plums?"), (ann, "may Ann eat walnuts?")
+            return [[each.text for each in recall.find(db, who, text, NOW, 9)] for who, text in asked]
+
+        before = ask()
+        beside = {**room, "address": ROOMS["family"]}
+        for number in range(recall.COMMON + 1):
+            memories.add(db, entry(text=f"walnuts, plums and Ann {number}", speaker=f"fake:user/{number}", **beside))
+        assert before[1] == ["walnuts make Ann ill"]
+        return [*before, *ask()]
+
+    first, second, *after = await store.write(run)
+    assert after == [first, second]

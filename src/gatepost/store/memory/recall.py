@@ -39,16 +39,15 @@ def find(db: Db, audience: Audience, words: str, now: int, limit: int, *, least:
     postings = [_Postings("folder = ? AND reader IN ({1})", (audience.folder, *own), len(own))]
     if above:
         postings.append(_Postings("folder IN ({1}) AND reader = 'family'", above, len(above)))
-    weights = _weigh(db, audience.folders, words)
+    weights = _weigh(db, audience.folders, postings, words)
     return _find(db, weights, postings, get_condition(audience, now), limit, least)
 
 
 def find_for_operator(db: Db, folder: str, words: str, now: int, limit: int) -> list[Memory]:
     """The same of all entries of a group, whoever may be told of them."""
     condition = "m.ended_at IS NULL AND (m.expires_at IS NULL OR m.expires_at > ?)"
-    return _find(
-        db, _weigh(db, (folder,), words), [_Postings("folder = ?", (folder,))], (condition, (now,)), limit, 0.0
-    )
+    postings = [_Postings("folder = ?", (folder,))]
+    return _find(db, _weigh(db, (folder,), postings, words), postings, (condition, (now,)), limit, 0.0)
 
 
 class _Postings(NamedTuple):
@@ -57,6 +56,9 @@ class _Postings(NamedTuple):
     condition: str
     params: tuple[object, ...]
     marks: int = 0
+
+    def render(self) -> str:
+        return self.condition.format("", _marks(range(self.marks)))
 
 
 def _find(
@@ -74,9 +76,7 @@ def _find(
     pairs = [*weights.items(), *[("", 0.0)] * (MOST_USED - len(weights))]
     words, scored = _marks(pairs), " ".join(["WHEN ? THEN CAST(? AS REAL)"] * len(pairs))
     parts = " UNION ALL ".join(
-        f"SELECT memory_id, word FROM memory_words WHERE {each.condition.format('', _marks(range(each.marks)))}"
-        f" AND word IN ({words})"
-        for each in postings
+        f"SELECT memory_id, word FROM memory_words WHERE {each.render()} AND word IN ({words})" for each in postings
     )
     best = (
         f"SELECT memory_id, SUM(CASE word {scored} END) AS score FROM ({parts}) AS found"
@@ -101,32 +101,34 @@ def _marks(values: Sized) -> str:
     return ", ".join("?" * len(values))
 
 
-def _weigh(db: Db, folders: tuple[str, ...], text: str) -> dict[str, float]:
-    """Return the rarest words of a text that any entry of these groups has, each with its weight."""
+def _weigh(db: Db, folders: tuple[str, ...], postings: list[_Postings], text: str) -> dict[str, float]:
+    """Return the rarest words of a text that any of these entries has, each with its weight. Entries that nobody may be
+    told of count for nothing: else whoever fills a room would hide what is told in others, and could find out which
+    words these have."""
     words = list_stems(text[:LOOKED_AT])[:MOST_LOOKED_UP]
     if not words:
         return {}
-    total, found = _count_words(db, folders, words, RARE, MOST_COUNTED)
+    total, found = _count_words(db, folders, postings, words, RARE, MOST_COUNTED)
     rare = [(number, word) for number, word in found if number <= RARE]
     if len(rare) < min(MOST_USED, len(found)):
-        rare += _count_words(db, folders, [word for number, word in found if number > RARE], COMMON, 0)[1]
+        rare += _count_words(db, folders, postings, [word for number, word in found if number > RARE], COMMON, 0)[1]
     rarest = sorted(rare)[:MOST_USED]
     return {word: math.log(1 + total / number) for number, word in rarest if number <= COMMON or len(rarest) == 1}
 
 
 def _count_words(
-    db: Db, folders: tuple[str, ...], words: list[str], most: int, most_entries: int
+    db: Db, folders: tuple[str, ...], postings: list[_Postings], words: list[str], most: int, most_entries: int
 ) -> tuple[int, list[tuple[int, str]]]:
-    """Return the number of entries, and the number that have each word, without words that none has. Numbers end at
-    their bounds: whether a word is common is all that is asked."""
+    """Return the number of entries of these groups, and the number in these postings that have each word, without words
+    that none has. Numbers end at their bounds: whether a word is common is all that is asked."""
     asked = words + [""] * (next(each for each in LENGTHS if each >= len(words)) - len(words))
-    groups = _marks(folders)
-    few = f"SELECT 1 FROM memory_words w WHERE w.folder IN ({groups}) AND w.word = v.column1 LIMIT {most + 1}"
-    live = f"SELECT 1 FROM memories WHERE folder IN ({groups}) AND ended_at IS NULL LIMIT ?"
+    few = (f"SELECT 1 FROM memory_words WHERE {each.render()} AND word = v.column1" for each in postings)
+    number = " + ".join(f"(SELECT COUNT(*) FROM ({each} LIMIT {most + 1}) AS few)" for each in few)
+    live = f"SELECT 1 FROM memories WHERE folder IN ({_marks(folders)}) AND ended_at IS NULL LIMIT ?"
     rows = db.rows(
-        f"SELECT v.column1, (SELECT COUNT(*) FROM ({few}) AS few) FROM (VALUES {render_marks(len(asked), 1)}) AS v"
+        f"SELECT v.column1, {number} FROM (VALUES {render_marks(len(asked), 1)}) AS v"
         f" UNION ALL SELECT NULL, (SELECT COUNT(*) FROM ({live}) AS live)",
-        (*folders, *asked, *folders, most_entries),
+        (*(value for each in postings for value in each.params), *asked, *folders, most_entries),
     )
     total = sum(int(number) for word, number in rows if word is None)
     return total, [(int(number), str(word)) for word, number in rows if word and number]
