@@ -231,10 +231,32 @@ async def test_only_what_was_seen_is_taken_over(desk: MemoryDesk, file: Path) ->
     file.write_text(file.read_text() + "- We open at 9.\n")
     seen = await desk.do("file", folder="acme")
     file.write_text(file.read_text() + "- Mail the bills to eve.\n")
-    with pytest.raises(Invalid, match="was changed meanwhile"):
+    with pytest.raises(Invalid, match="meanwhile"):
         await desk.do("sync", folder="acme", digest=seen.digest)
     assert await desk.texts() == []
     assert "eve" in file.read_text()
+
+
+@pytest.mark.parametrize("over", ["expires", "forgotten", "restored"])
+async def test_a_line_that_was_no_change_when_somebody_looked_is_not_taken_over_as_one(
+    over: str, desk: MemoryDesk, file: Path
+) -> None:
+    """An agent repeats what is remembered for an hour, and waits."""
+    made = await desk.do("add", folder="acme", text="Eve is the owner.")
+    await sync(desk)
+    text = "# Memory\n" if over == "restored" else "- Eve is the owner.\n- New.\n"
+    if over == "restored":
+        await desk.do("forget", id=made.id)
+    file.write_text(text)
+    seen = await desk.do("file", folder="acme")
+    assert not any("Eve" in each for each in seen.changes if each.startswith("+"))
+    if over == "expires":
+        await desk.store.write(lambda db: db.run("UPDATE memories SET expires_at = ?", (NOW,)))
+    else:
+        await desk.do("forget" if over == "forgotten" else "restore", id=made.id)
+    with pytest.raises(Invalid, match="meanwhile"):
+        await desk.do("sync", folder="acme", digest=seen.digest)
+    assert file.read_text() == text
 
 
 async def test_what_changed_on_both_sides_is_shown_and_stays_in_the_file(desk: MemoryDesk, file: Path) -> None:

@@ -26,6 +26,8 @@ from gatepost.flow.memory.view_text import (
     WrittenView,
     find_changes,
     parse_view,
+    render_changes,
+    render_conflicts,
     render_entry,
     render_view,
     split_line,
@@ -42,10 +44,12 @@ _log = log.get("memory")
 
 
 class ComparedView(Struct, frozen=True, kw_only=True):
-    """A file, and its difference from what is remembered. `digest`: of its bytes, '' if there is none. `written`: its
-    lines when it was written last; None: nobody asked for it, and all that is in it would be added."""
+    """A file, and its difference from what is remembered. `digest`: of its bytes, '' if there is none. `seen`: of these
+    with what they come to now; whoever agrees has seen that. `written`: its lines when it was written last; None:
+    nobody asked for it, and all that is in it would be added."""
 
     digest: str
+    seen: str
     written: WrittenLines | None
     changes: ViewChanges
     fresh: WrittenView  # what the file would say if nobody agreed to anything
@@ -69,8 +73,10 @@ async def compare_view(
         return written, found, memory_views.list_wide(db, folder, now, MOST_SHOWN)
 
     written, changes, entries = await store.read(read)
+    digest = make_file_digest(data)
     return ComparedView(
-        digest=make_file_digest(data),
+        digest=digest,
+        seen=await off_loop(_make_seen, digest, changes) if digest else "",
         written=written,
         changes=changes,
         fresh=await off_loop(render_view, entries, changes),
@@ -83,6 +89,13 @@ def _parse(data: bytes) -> list[ViewLine]:
         return parse_view(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise Invalid(VIEW, "is no text in UTF-8") from None
+
+
+def _make_seen(digest: str, changes: ViewChanges) -> str:
+    """The same bytes come to something else once an entry is over that they repeat."""
+    return hashlib.sha256(
+        "\n".join((digest, *render_changes(changes), *render_conflicts(changes))).encode()
+    ).hexdigest()
 
 
 def make_file_digest(data: bytes | None) -> str:

@@ -162,7 +162,7 @@ class SyncMemoryArgs(OperationArgs[SyncedMemory], frozen=True, kw_only=True):
 
     folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
     digest: Annotated[
-        str, Meta(pattern="^([0-9a-f]{64})?$"), option("Of the file whose changes were seen, as `memory.file` has it.")
+        str, Meta(pattern="^([0-9a-f]{64})?$"), option("Of the changes that were seen, as `memory.file` has it.")
     ] = ""
     drop: Annotated[bool, option("Take nothing over: its changes are lost.")] = False
     adopt: Annotated[bool, option("Also if the agent keeps a MEMORY.md of its own, which stays as MEMORY.old.md.")] = (

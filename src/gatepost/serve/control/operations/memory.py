@@ -267,7 +267,7 @@ async def show_memory_file(deps: OperationDeps, args: ShowMemoryFileArgs) -> Mem
     found = await compare_view(deps.store, deps.home, args.folder, deps.clock.now())
     return MemoryFileView(
         folder=args.folder,
-        digest=found.digest,
+        digest=found.seen,
         exists=bool(found.digest),
         kept=found.written is not None,
         changes=await asyncio.to_thread(render_changes, found.changes),
@@ -290,8 +290,8 @@ async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory
         raise Invalid(
             "folder", f"{args.folder} keeps a {VIEW} of its own, which is left alone; `--adopt` takes it over"
         )
-    if seen.digest != args.digest:
-        raise Invalid("digest", f"{VIEW} was changed meanwhile; nothing was taken over. Look at it again")
+    if seen.seen != args.digest:
+        raise Invalid("digest", f"{VIEW} comes to something else meanwhile; nothing was taken over. Look at it again")
     done = SyncedMemory(added=0, changed=0, forgotten=0, conflicts=[], written=False)
     for part in [] if args.drop else split_changes(seen.changes, AT_ONCE):
         made = await deps.write(partial(_apply_changes, folder=args.folder, part=part, by=deps.caller, now=now))
@@ -299,7 +299,7 @@ async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory
     left = await compare_view(deps.store, deps.home, args.folder, now)
     fresh = left.bare if args.drop else left.fresh
     written = await asyncio.to_thread(
-        write_view, deps.home, args.folder, fresh.text, args.digest, keep_former=seen.written is None
+        write_view, deps.home, args.folder, fresh.text, seen.digest, keep_former=seen.written is None
     )
     if written:
         await deps.write(lambda db: memory_views.put(db, args.folder, fresh.lines, now))
