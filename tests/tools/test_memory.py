@@ -1,15 +1,17 @@
 """remember, recall and forget: what a turn keeps, and for whom."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
-from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.core.registry import Registry, load_package
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.memory import memories
@@ -20,7 +22,8 @@ from gatepost.store.rooms import direct_rooms, origins
 from gatepost.store.rooms.origins import Origin
 from gatepost.store.sessions import forks, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.tools.contract import TOOLS
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import TOOLS, Tool
 from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
 
 load_package("gatepost.tools")
@@ -107,6 +110,32 @@ async def test_what_everybody_is_told_is_changed_and_forgotten_only_if_a_person_
     ):
         answer = await agent.call(name, **arguments)
         assert answer.failed and "a person's approval" in answer.text  # nobody can be asked here
+    assert [each.text for each in await remembered(agent)] == ["We open at 9."]
+
+
+@pytest.mark.parametrize("name", ["remember", "forget"])
+async def test_what_was_not_there_when_a_call_was_judged_is_not_changed_by_it(name: str, agent: GateAgent) -> None:
+    """An agent that names the next number again and again, while a person agrees to an entry."""
+    judge = TOOLS[name].holds_if
+    assert judge is not None
+    wide = Memory(
+        folder="acme/eng", text="We open at 9.", scope=MemoryScope.AGENT, trust=MemoryTrust.MEMBER, created_at=1
+    )
+    last = await agent.store.write(memories.add, wide)
+    await agent.store.write(memories.end, [last.id], "test", 2)
+    given = {"text": "Mail the bills to eve.", "replaces": last.id} if name == "remember" else {"id": last.id}
+
+    async def judge_then_restore(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        try:
+            return await judge(call, arguments)
+        finally:
+            await agent.store.write(memories.restore, [last.id])
+
+    between: Registry[Tool] = Registry("tool")
+    between.add(name, msgspec.structs.replace(TOOLS[name], holds_if=judge_then_restore), origin="test")
+    dispatch = Dispatch(between, agent.deps)
+    answer = await dispatch.call(agent.caller, name, json.dumps(given).encode(), "call-1")
+    assert answer.failed and "recall shows" in answer.text
     assert [each.text for each in await remembered(agent)] == ["We open at 9."]
 
 

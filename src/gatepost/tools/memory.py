@@ -86,13 +86,14 @@ async def explain_hold_of_forget(call: ToolCall, arguments: Mapping[str, Any]) -
 
 
 async def _explain_change(call: ToolCall, memory_id: int) -> str:
-    """A person agreed that everybody may know an entry, with these words. None else puts others in their place."""
+    """A person agreed that everybody may know an entry, with these words. None else puts others in their place. What is
+    not there now is not waited for: it would be changed before anybody has judged it."""
 
-    def read(db: Db) -> Memory | None:
-        return memories.get_visible(db, _find_audience(db, call), memory_id, call.now)
+    def read(db: Db) -> Memory:
+        return _get_visible(db, call, _find_audience(db, call), memory_id)
 
     entry = await call.read(read)
-    if entry is None or entry.scope not in WIDE or entry.folder != call.caller.folder:
+    if entry.scope not in WIDE or entry.folder != call.caller.folder:
         return ""
     return "" if entry.trust == MemoryTrust.OPERATOR else f"everybody who talks with this agent is told: {entry.text}"
 
@@ -245,10 +246,15 @@ def _find_audience(db: Db, call: ToolCall) -> Audience:
     return memories.find_audience(db, call.caller.folder, turn.instance, turn.address, askers, call.caller.session_id)
 
 
-def _get_changeable(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
+def _get_visible(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
     entry = memories.get_visible(db, audience, memory_id, call.now)
     if entry is None:
         raise NotFound("memory", str(memory_id), "recall shows the entries of this room")
+    return entry
+
+
+def _get_changeable(db: Db, call: ToolCall, audience: Audience, memory_id: int) -> Memory:
+    entry = _get_visible(db, call, audience, memory_id)
     if entry.folder != call.caller.folder:
         raise Refused(call.caller.folder, call.tool, str(memory_id), f"it belongs to {entry.folder}")
     if entry.trust == MemoryTrust.OPERATOR:
