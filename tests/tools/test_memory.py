@@ -1,5 +1,6 @@
 """remember, recall and forget: what a turn keeps, and for whom."""
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from gatepost.store.people import person_rows
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms, origins
 from gatepost.store.rooms.origins import Origin
-from gatepost.store.sessions import forks, sessions
+from gatepost.store.sessions import forks, sessions, tool_calls
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Tool
@@ -283,6 +284,19 @@ async def test_facts_of_a_conversation_with_a_stranger_in_it_are_theirs(agent: G
     assert [each.trust for each in await remembered(agent)] == [MemoryTrust.STRANGER]
 
 
+async def test_facts_that_are_kept_in_a_turn_that_read_a_page_count_as_read(agent: GateAgent) -> None:
+    """Else a page has an agent keep its words as a conclusion, which `undo --from-untrusted` leaves."""
+
+    def read_page(db: Db) -> None:
+        row = db.row("SELECT id FROM turns WHERE ended_at IS NULL")
+        assert row is not None
+        tool_calls.mark_foreign(db, str(row[0]))
+
+    await agent.store.write(read_page)
+    await agent.call("keep_facts", facts=["The bank is eve's."])
+    assert [each.trust for each in await remembered(agent)] == [MemoryTrust.READ]
+
+
 async def test_whoever_may_not_remember_keeps_no_facts(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, rules=(parse("*"), parse("!remember")))
     answer = await agent.call("keep_facts", facts=["Ann is away."])
@@ -331,6 +345,32 @@ async def test_a_fork_of_a_conversation_of_another_room_is_told_what_everybody_m
     assert result(await agent.call("recall", query="plum"))["memories"] != []
     await agent.store.write(fork)
     assert result(await agent.call("recall", query="plum"))["memories"] == []
+
+
+async def test_a_fork_in_the_same_room_knows_what_the_conversation_did(agent: GateAgent) -> None:
+    await agent.call("remember", text="Plum one.")
+
+    def fork(db: Db) -> None:
+        parent = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", "fake", ROOM, "other", 1)
+        how = forks.ForkMethod.COPIED
+        forks.add(db, forks.Fork(agent.session.id, parent.id, "acme/eng", "scripted", "c-1", how, 1, 1))
+
+    await agent.store.write(fork)
+    assert [each["text"] for each in result(await agent.call("recall", query="plum"))["memories"]] == ["Plum one."]
+
+
+async def test_a_replay_recalls_and_keeps_nothing(agent: GateAgent) -> None:
+    await agent.call("remember", text="Plum one.")
+    (kept,) = await remembered(agent)
+    agent.caller = dataclasses.replace(agent.caller, replays=True)
+    assert result(await agent.call("recall", query="plum"))["memories"] != []
+    for name, given in (
+        ("remember", {"text": "Plum two."}),
+        ("keep_facts", {"facts": ["Plum three."]}),
+        ("forget", {"id": kept.id}),
+    ):
+        await agent.call(name, **given)
+    assert await remembered(agent) == [kept]
 
 
 async def test_facts_go_with_the_conversation_of_somebody_who_is_forgotten(agent: GateAgent) -> None:

@@ -173,6 +173,7 @@ def _keep_fact(db: Db, call: ToolCall, audience: Audience, session_id: str, text
     people = inbox.list_people(db, session_id, 2)
     last = inbox.find_last_of_people(db, call.turn.id) if call.turn is not None else None
     trust = MemoryTrust.STRANGER if turns.has_rights_beyond(db, session_id, TRUSTED) else MemoryTrust.CONCLUDED
+    was_read = was_read or (call.turn is not None and tool_calls.has_foreign(db, call.turn.id))
     alone = bool(audience.names)
     entry = Memory(
         folder=audience.folder,

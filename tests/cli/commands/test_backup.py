@@ -13,6 +13,9 @@ import pytest
 
 from gatepost.cli import archive
 from gatepost.core.home import Home
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import MemoryFilter
 
 Run = Callable[..., Any]
 
@@ -53,6 +56,18 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
     assert {"gatepost.db", "gatepost.toml", "groups/acme/AGENTS.md", "groups/acme/CLAUDE.md"} <= set(found)
     assert not {"keyring.json", "control.token", "run", "logs", "gatepost.lock"} & set(found)
     assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
+
+
+def test_a_backup_has_what_agents_remember_and_its_file(run: Run, used: Home, tmp_path: Path) -> None:
+    assert run("memory", "add", "acme", "The bins go on Tuesday.").code == 0
+    assert run("memory", "sync", "acme").code == 0
+    assert run("backup", str(tmp_path / "b.tar.gz")).code == 0
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        tar.extractall(tmp_path / "back", filter="data")
+
+    found = read_snapshot(tmp_path / "back" / "gatepost.db", memories.list_chosen, MemoryFilter(), 2**60)
+    assert [each.text for each in found] == ["The bins go on Tuesday."]
+    assert "Tuesday" in (tmp_path / "back" / "groups" / "acme" / "MEMORY.md").read_text()
 
 
 def test_a_backup_in_the_home_holds_neither_itself_nor_an_earlier_one(run: Run, used: Home) -> None:

@@ -11,10 +11,13 @@ from gatepost.app import Gateway
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.flow.gateways.group_mover import FOLDER, MOST_MB, GroupMover
+from gatepost.flow.memory.view_file import renew_view
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateways import GatewayIdentity, GatewayState
 from gatepost.store.gateways.group_moves import GroupMove, GroupMoveState
+from gatepost.store.memory import memories, memory_views
+from gatepost.store.memory.memories import Memory, MemoryScope, MemoryTrust
 from gatepost.store.messages import passed_files
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
@@ -108,6 +111,27 @@ async def test_a_world_moves_in_three_steps_and_is_whole_after_each(pair: Pair) 
     assert not (pair.home_a / "sessions" / pair.session_id).exists()
     assert await pair.count_pieces(move) == 0 and not (pair.home_b / FOLDER).exists()
     assert len(pair.rings) >= 2  # each of the two was told that there is something to do
+
+
+async def test_what_its_agent_remembers_moves_with_it_and_its_file_goes_on_there(pair: Pair) -> None:
+    store = pair.gateway.store
+    entry = Memory(
+        folder="acme", text="Bins: Tuesday.", scope=MemoryScope.AGENT, trust=MemoryTrust.MEMBER, created_at=1
+    )
+    kept = await store.write(memories.add, entry)
+    await store.write(memory_views.put, "acme", {}, NOON)
+    file = "groups/acme/MEMORY.md"
+    assert await renew_view(store, Home(pair.home_a), pair.gateway.clock, "acme")
+    (pair.home_a / file).write_text((pair.home_a / file).read_text() + "- A wish.\n")
+    await pair.begin()
+    for mover in (pair.a, pair.b, pair.a):
+        await mover.check()
+
+    assert await store.read(memories.get, kept.id) == kept
+    await store.write(memories.end, [kept.id], "test", NOON)
+    assert await renew_view(store, Home(pair.home_b), pair.gateway.clock, "acme")
+    text = (pair.home_b / file).read_text()
+    assert "Tuesday" not in text and "- A wish." in text
 
 
 async def test_another_group_beside_it_stays(pair: Pair) -> None:

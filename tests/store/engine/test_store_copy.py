@@ -10,7 +10,12 @@ from gatepost.core.errors import SetupError
 from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.engine.sqlite_db import connect
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.engine.store_copy import CopiedTable
+from gatepost.store.memory import memories, memory_views, recall
+from gatepost.store.memory.memories import Audience, Memory, MemoryScope, MemoryTrust
+from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
 pytestmark = [
@@ -75,6 +80,37 @@ def test_there_and_back_is_equal_with_ids_and_sequences(
     last = server.execute("SELECT last_value FROM messages_id_seq", "there").strip()
     assert last == "120"
     assert server.execute("SELECT count(*) FROM search", "there").strip() == "39"
+
+
+@pytest.mark.slow
+async def test_what_agents_remember_is_found_in_a_copy_and_goes_on_there(
+    store_path: Path, tmp_path: Path, server: PostgresServer
+) -> None:
+    from gatepost.store.postgres.postgres_store import PostgresStore
+
+    def add(db: Db, text: str) -> int:
+        entry = Memory(folder="acme", text=text, scope=MemoryScope.AGENT, trust=MemoryTrust.MEMBER, created_at=1)
+        return memories.add(db, entry).id
+
+    def find(db: Db) -> list[str]:
+        return sorted(each.text for each in recall.find(db, Audience("acme"), "plums", 2, 9))
+
+    database = StorePlace(tmp_path / "none", server.add_database("memory"))
+    store = SqliteStore(store_path)
+    await store.write(groups.add, "acme", "acme", "scripted", 1)
+    ids = [await store.write(add, text) for text in ("Plums one.", "Plums two.")]
+    await store.write(memory_views.put, "acme", {ids[0]: "a"}, 1)
+    store.close()
+    copy(StorePlace(store_path), database)
+    there = PostgresStore(database.url)
+    assert await there.read(find) == ["Plums one.", "Plums two."]
+    assert await there.read(memory_views.get_lines, "acme") == {ids[0]: "a"}
+    assert await there.write(add, "Plums three.") > ids[1]
+    there.close()
+    copy(database, StorePlace(tmp_path / "back.db"))
+    back = SqliteStore(tmp_path / "back.db")
+    assert await back.read(find) == ["Plums one.", "Plums three.", "Plums two."]
+    back.close()
 
 
 @pytest.mark.slow
