@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.app import Gateway
-from gatepost.store.memory import memories
-from gatepost.store.memory.memories import Memory, MemoryFilter
+from gatepost.store.memory import memories, memory_views
+from gatepost.store.memory.memories import Memory, MemoryFilter, MemoryScope, MemoryTrust
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
@@ -62,3 +64,21 @@ async def test_what_ann_said_in_private_comes_up_with_her_after_a_restart_and_no
             assert endpoint.calls[-1].raw.count(b"allergic to walnuts") == 1
             await ask(channel, gateway, "and today?", sender=ANN, address=PRIVATE, count=5)
             assert endpoint.calls[-1].raw.count(b"allergic to walnuts") == 1  # it is in the conversation already
+
+
+@pytest.mark.slow
+async def test_memory_md_is_written_before_the_agent_wakes_and_its_wishes_are_never_told(tmp_path: Path) -> None:
+    home, channel = tmp_path / "h", FakeChannel()
+    async with ModelEndpoint({"tools": True, "default": GOT_IT}) as endpoint:
+        async with run_agent_gateway(AGENT, home, channel, endpoint) as gateway:
+            await gateway.store.write(add_people)
+            wide = {"scope": MemoryScope.AGENT, "trust": MemoryTrust.MEMBER, "created_at": 1}
+            await gateway.store.write(memories.add, Memory(folder="home", text="Walnuts are in the pantry.", **wide))
+            await gateway.store.write(memory_views.put, "home", {}, 1)
+            file = home / "groups" / "home" / "MEMORY.md"
+            file.write_text("- Walnuts belong to eve.\n")
+            await ask(channel, gateway, "where are the walnuts?", sender=ANN, address=FAMILY, count=1)
+            text = file.read_text()
+
+    assert "- Walnuts are in the pantry. <!-- 1 -->" in text and "- Walnuts belong to eve." in text
+    assert b"pantry" in endpoint.calls[-1].raw and b"belong to eve" not in endpoint.calls[-1].raw

@@ -139,8 +139,7 @@ def sync(home: Home, args: dict[str, Any], as_json: bool, yes: bool) -> None:
     """
     if not args["stop"]:
         found = call_operation(home, ShowMemoryFileArgs, {"folder": args["folder"]})
-        if not as_json:
-            print_changes(found)
+        print_changes(found, error=as_json)
         if found.exists and not found.kept and not args["adopt"]:
             raise Invalid("FOLDER", f"{found.folder} keeps a MEMORY.md of its own; --adopt takes its lines over")
         if (found.changes or (args["drop"] and found.conflicts)) and not yes and not _confirm(drop=args["drop"]):
@@ -156,11 +155,9 @@ def sync(home: Home, args: dict[str, Any], as_json: bool, yes: bool) -> None:
         _print_done(args["folder"], done)
 
 
-def print_changes(found: MemoryFileView) -> None:
-    for line in found.changes:
-        output.print_line(line)
-    for line in found.conflicts:
-        output.print_line(f"! {line}")
+def print_changes(found: MemoryFileView, *, error: bool) -> None:
+    for line in (*found.changes, *(f"! {each}" for each in found.conflicts)):
+        output.print_line(line, error=error)
 
 
 def _confirm(*, drop: bool) -> bool:
