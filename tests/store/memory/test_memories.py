@@ -1,10 +1,11 @@
 """Memories: who is told of which, what replaces what, and what is taken back."""
 
+import asyncio
 from itertools import product
 
 import pytest
 
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.store.memory import memories, recall
 from gatepost.store.memory.memories import Audience, Memory, MemoryFilter, MemoryScope, MemoryTrust, find_audience
 from gatepost.store.people import identities, person_removal
@@ -362,3 +363,27 @@ async def test_what_others_keep_elsewhere_neither_hides_an_entry_nor_shows_by_th
 
     first, second, *after = await store.write(run)
     assert after == [first, second]
+
+
+async def test_one_entry_takes_the_place_of_another_however_many_want_that_at_once(store: Store) -> None:
+    """Each has read the old one before."""
+    await store.write(fill)
+    old = await store.write(memories.add, entry(text="figs"))
+    wanted = [entry(text=f"figs {number}", replaces=old.id) for number in range(4)]
+    done = await asyncio.gather(
+        *(store.write(memories.replace, old, new, "test", lane=new.text) for new in wanted), return_exceptions=True
+    )
+    assert sum(isinstance(each, Memory) for each in done) == 1
+    assert {type(each) for each in done} == {Memory, NotFound}
+    assert len(await store.read(memories.list_chosen, MemoryFilter(), NOW)) == 1
+
+
+async def test_no_share_is_passed_by_many_who_add_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "MOST_LIVE", 3)
+    await store.write(fill)
+    done = await asyncio.gather(
+        *(store.write(memories.add, entry(text=f"figs {number}"), lane=str(number)) for number in range(12)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(each, Memory) for each in done) == 3
+    assert len(await store.read(memories.list_chosen, MemoryFilter(), NOW)) == 3

@@ -11,12 +11,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.store.engine.full_text import list_words, separate_characters
 from gatepost.store.engine.table import Table
 from gatepost.store.people import identities
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.sessions import forks
 
@@ -238,6 +238,7 @@ def add_fact(db: Db, new: Memory, key: str) -> Memory | None:
 
 
 def _insert(db: Db, new: Memory, fact_key: str) -> Memory | None:
+    db.lock(LockKind.QUOTA, "memories", new.folder)
     _end_outdated(db, new.folder, new.created_at)
     if reason := make_room(db, new):
         raise Invalid("text", reason)
@@ -292,10 +293,10 @@ def get_visible(db: Db, audience: Audience, memory_id: int, now: int) -> Memory 
 
 
 def replace(db: Db, old: Memory, new: Memory, by: str) -> Memory:
-    """Put an entry in the place of another one."""
-    made = add(db, new)
-    end(db, [old.id], by, made.created_at, new.trust)
-    return made
+    """Put an entry in the place of another one, which has only one in its place, however many want that at once."""
+    if not end(db, [old.id], by, new.created_at, new.trust):
+        raise NotFound("memory", str(old.id), "it was changed or forgotten meanwhile")
+    return add(db, new)
 
 
 def end(db: Db, ids: Iterable[int], by: str, now: int, trust: MemoryTrust = MemoryTrust.OPERATOR) -> list[int]:
