@@ -35,7 +35,7 @@ FILES = {
     "0063_memory_shares": "68987be27c8b946a",
     "0064_budget_raises": "de996bc8444c3308",
     "0065_memory_views": "6e81f7484217ab24",
-    "0067_caps": "33078bdac3474a75",
+    "0066_caps": "33078bdac3474a75",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {
