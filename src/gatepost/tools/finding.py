@@ -41,10 +41,9 @@ async def find_tools(
     call: ToolCall,
     query: Annotated[str, Meta(description="A few words, or a name. Empty: all subjects.", extra={BODY: True})] = "",
 ) -> FoundTools:
-    """Find a tool for what your list has none for, such as editing, reacting, reading history, giving work to agents;
-    or a skill.
+    """Find a skill, or a tool that your list lacks, such as editing, reacting, reading history, work for agents.
 
-    Those found join your list; call_tool uses them at once.
+    Those tools join your list; call_tool uses them at once.
     """
     if call.catalog is None:
         return FoundTools(note="There are no tools here.")
