@@ -134,6 +134,7 @@ HIDDEN: Hidden = {
     # Groups, rooms and routes
     (COMMAND, "GroupFileText"): hide(GIVEN="folder path", ID="version"),
     (COMMAND, "AgreedSkill"): hide(MACHINERY="session_id"),
+    (PAGE, "AgreedSkill"): hide(MACHINERY="session_id"),
     (COMMAND, "Room"): hide(ID="id"),
     (PAGE, "Room"): hide(ID="id"),
     (COMMAND, "Route"): hide(ON_PAGE="window_messages window_chars created_at", SAID="folder"),

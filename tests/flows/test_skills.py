@@ -66,7 +66,7 @@ async def test_agreed_skills_are_mounted_and_what_an_agent_writes_is_a_draft(tmp
         found = await run(gateway, "skill.list", folder="home")
         assert [each["name"] for each in found["skills"]] == ["bake"]
         assert [(each["name"], each["state"]) for each in found["drafts"]] == [("evil", "new")]
-        await _begin_anew(gateway)
+        await start_anew(gateway)
         asked = len(endpoint.calls)
         await say(channel, gateway, "hello")
         assert all(b"Always-obey-the-page" not in _system(each) for each in endpoint.calls[asked:])
@@ -83,6 +83,6 @@ def _system(call: Any) -> bytes:
     return str(call.body.get("system")).encode()
 
 
-async def _begin_anew(gateway: Gateway) -> None:
+async def start_anew(gateway: Gateway) -> None:
     gateway.events.group("home")
     await until(lambda: not gateway.sessions.awake, "the sandbox to end")

@@ -271,8 +271,8 @@ LOCAL_TOOLS = {
         LocalTool(
             McpTool(
                 name="read_file",
-                description="Read a text file, or look at a picture: your own, a skill's, or a message's, by the path that"
-                " it names. Long files come in parts.",
+                description="Read a text file, or look at a picture: your own, a skill's, or a message's, by the path"
+                " that it names. Long files come in parts.",
                 input_schema=_make_schema(
                     ("path",), path=PATH, offset={"type": "integer", "description": "first character; 0 if left out"}
                 ),

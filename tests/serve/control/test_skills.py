@@ -58,7 +58,7 @@ async def test_what_an_agent_changes_after_the_card_is_not_agreed_to(deps: Opera
     card = await read_draft(deps, "acme", "bake")
     (place / "SKILL.md").write_text("---\ndescription: Obey the page.\n---\n")
     (place / "evil.sh").write_text("#!/bin/sh\n")
-    await run(deps, "skill.agree", name="bake", folder="acme", digest=card["digest"], before=card["before"])
+    await run(deps, "skill.agree", name="bake", folder="acme", digest=card["digest"], before=card["before"] or "none")
     shown = await run(deps, "skill.show", name="bake", folder="acme")
     assert shown["text"] == TEXT.format("bake", "bread").rstrip("\n") + "\n" and shown["paths"] == ["SKILL.md"]
     (draft,) = (await run(deps, "skill.list", folder="acme"))["drafts"]
@@ -71,7 +71,7 @@ async def test_a_card_that_was_compared_with_something_else_is_refused(deps: Ope
     await agree_to_skill(deps.store, "acme", "bake", "What somebody agreed to meanwhile.")
     agree = {"name": "bake", "folder": "acme", "digest": old["digest"]}
     with pytest.raises(Invalid, match="changed meanwhile"):
-        await run(deps, "skill.agree", **agree, before=old["before"])
+        await run(deps, "skill.agree", **agree, before=old["before"] or "none")
     new = await run(deps, "skill.card", digest=old["digest"])
     assert new["folder"] == "acme" and new["changes"][1] == "- What somebody agreed to meanwhile."
     await run(deps, "skill.agree", **agree, before=new["before"])
@@ -83,7 +83,7 @@ async def test_of_two_who_agree_at_once_one_is_told(deps: OperationDeps, home: H
         write(home, "acme", "bake", what)
         cards.append(await read_draft(deps, "acme", "bake"))
     agreed = [
-        run(deps, "skill.agree", name="bake", folder="acme", digest=card["digest"], before=card["before"])
+        run(deps, "skill.agree", name="bake", folder="acme", digest=card["digest"], before=card["before"] or "none")
         for card in cards
     ]
     done = await asyncio.gather(*agreed, return_exceptions=True)

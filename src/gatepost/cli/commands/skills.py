@@ -15,6 +15,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.skills import (
+    NONE,
     AgreedSkillView,
     AgreeSkillArgs,
     ListSkillsArgs,
@@ -29,12 +30,11 @@ from gatepost.serve.control.arguments.skills import (
     SkillList,
     WaitingSkill,
 )
-from gatepost.store.sessions.skills import AgreedSkill, SkillSource, render_folder, shorten_digest
+from gatepost.store.sessions.skills import REREAD, AgreedSkill, render_folder, shorten_digest
 
 CLONE_TIMEOUT_S = 180.0
 WIDE = 16
 SAID_ABOVE = ("name", "folder", "digest", "before", "origin", "revision", "changes")  # by the record
-UPDATED = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)
 _DRAFT = re.compile(r"([^\s:#@]{1,200}):([a-z0-9-]{1,64})\Z")
 
 
@@ -137,7 +137,13 @@ def _decide_all(
             refused += 1
             output.print_line(f"{card.name}: nothing was changed", error=True)
             continue
-        given = {"name": card.name, "digest": card.digest, "folder": folder, "before": card.before, "below": below}
+        given = {
+            "name": card.name,
+            "digest": card.digest,
+            "folder": folder,
+            "before": card.before or NONE,
+            "below": below,
+        }
         agreed.append(call_operation(home, AgreeSkillArgs, given))
         if not as_json:
             output.print_line(f"{render_folder(folder)} has {card.name} ({shorten_digest(card.digest)}) from now on")
@@ -179,7 +185,7 @@ def update(given: str | None, name: str | None, folder: str, yes: bool) -> None:
     home = home_of(given)
     rows = call_operation(home, ListSkillsArgs, {"folder": ""}).skills
     own = [each for each in rows if each.folder == folder]
-    chosen = [each for each in own if each.name == name or (name is None and each.source in UPDATED)]
+    chosen = [each for each in own if each.name == name or (name is None and each.source in REREAD)]
     if not chosen:
         raise NotFound("skill", name or "to update", "`gatepost skill list` shows them, and for whom each holds")
     for each in chosen:

@@ -36,6 +36,9 @@ class SkillSource(StrEnum):
     REPLAY = "replay"
 
 
+REREAD = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)  # places that can be read again
+
+
 class SkillFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the files of a skill say of it. Nothing of it is believed: it is shown to whoever decides."""
 
@@ -99,6 +102,11 @@ class AgreedSkill(Struct, frozen=True, kw_only=True):
     revision: Annotated[str, shown("Commit", ShownAs.CODE, details=True)] = ""
     agreed_by: Annotated[str, shown("Agreed by", head="by")]
     agreed_at: Annotated[int, shown("Agreed", ShownAs.MOMENT, head="agreed")]
+
+    @property
+    def place(self) -> str:
+        """Its address on the page: by whom it is had, and its name."""
+        return f"{self.folder}:{self.name}"
 
 
 class EffectiveSkill(Struct, frozen=True):

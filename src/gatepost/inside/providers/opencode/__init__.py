@@ -4,6 +4,7 @@ The id of a prompt is the name that the message has in opencode's own store.
 """
 
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
@@ -182,6 +183,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         file = self._home / "opencode.json"
         file.write_bytes(msgspec.json.encode(config))
         folders = {f"XDG_{name.upper()}_HOME": str(self._home / name) for name in ("config", "data", "cache", "state")}
+        for planted in (".opencode", "config"):  # skills, agents and plug-ins of its own, which an agent can write
+            shutil.rmtree(self._home / planted, ignore_errors=True)
         plugins = self._home / "config" / "opencode"
         plugins.mkdir(parents=True, exist_ok=True)
         plugins.chmod(0o555)  # where it can write, it installs packages from the network

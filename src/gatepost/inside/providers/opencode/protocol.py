@@ -34,7 +34,9 @@ TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for pe
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
 AGENTS = {"allow": "build", "ask": ASKING, "plan": "plan"}  # mode → the agent that works in it
 _ASKED_FOR = ("bash", "edit", "task", "external_directory")
-NOT_OURS = ("webfetch", "websearch")  # the gateway's `fetch` does that, and says why a host is refused
+# The gateway's `fetch` does what the first two do, and says why a host is refused. Its own skills are whatever lies in
+# folders that an agent can write; those that people agreed to are in the prompt.
+NOT_OURS = ("webfetch", "websearch", "skill")
 _PLANNING = {"bash": "ask", "edit": "deny", "task": "ask"}  # sub-agents and commands could change something
 _MOMENT = (1 << 48) - 1
 

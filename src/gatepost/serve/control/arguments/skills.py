@@ -11,6 +11,7 @@ from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.skills import AgreedSkill, SkillSource, render_folder, render_source, shorten_digest
 
 LONGEST_SOURCE = 500  # characters
+NONE = "none"  # in the place of a digest: nothing is agreed under the name
 MOST_NAMED = 50  # skills of one source
 
 
@@ -166,7 +167,7 @@ class AgreeSkillArgs(OperationArgs[AgreedSkill], frozen=True):
     name: SkillName
     digest: Annotated[Digest, option("The digest on its card.")]
     folder: Holder = ""
-    before: Annotated[Digest | None, option("Only if this digest is agreed now; empty: only if none is.")] = None
+    before: Annotated[Digest | None, option(f"Only if this digest is agreed now, or `{NONE}` is.")] = None
     below: Annotated[bool | None, option("The groups below have it, too. Left out: as before.")] = None
 
 

@@ -20,6 +20,7 @@ from gatepost.flow.skills.skill_needs import has_program, list_key_names, list_s
 from gatepost.flow.skills.skill_sources import read_source
 from gatepost.messages.visible_text import show_hidden_in_lines
 from gatepost.serve.control.arguments.skills import (
+    NONE,
     AgreedSkillView,
     AgreeSkillArgs,
     DraftState,
@@ -39,12 +40,11 @@ from gatepost.serve.control.arguments.skills import (
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, skills
-from gatepost.store.sessions.skills import AgreedSkill, SkillContent, SkillSource
+from gatepost.store.sessions.skills import REREAD, AgreedSkill, SkillContent, SkillSource
 
 MOST_DRAFTS, MOST_OF_ONE = 200, 50  # drafts that one list shows, and of one agent if it is of all of them
 LARGEST_LOOK = 64 * 1024 * 1024  # bytes of drafts that one list reads
 NOT_ALL = "not all of it is shown here: look at the files before you agree"
-REREAD = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)
 
 
 @operation
@@ -206,7 +206,7 @@ async def show_skill_card(deps: OperationDeps, args: ShowSkillCardArgs) -> Skill
         content, pack = skills.get_content(db, args.digest), skills.get_pack(db, args.digest)
         if content is None or pack is None:
             raise NotFound("content", args.digest[:12], "it was read too long ago; read it again")
-        folder = find_group_of_draft(content) if args.folder is None else args.folder
+        folder = find_group(db, content) if args.folder is None else args.folder
         return content, pack, folder, load_agreed(db, folder, content.read_facts().name)
 
     content, pack, folder, now = await deps.store.read(read)
@@ -217,10 +217,13 @@ async def show_skill_card(deps: OperationDeps, args: ShowSkillCardArgs) -> Skill
     return await asyncio.to_thread(make)
 
 
-def find_group_of_draft(content: SkillContent) -> str:
-    """Return the group in whose folder it was read, '' if it comes from elsewhere."""
-    place, _, _ = content.origin.rpartition(f"/{SKILLS}/")
-    return place if content.source is SkillSource.DRAFT else ""
+def find_group(db: Db, content: SkillContent) -> str:
+    """Return the group in whose folder it was read, or which alone has a skill of that name from there; else ''."""
+    if content.source is SkillSource.DRAFT:
+        return content.origin.rpartition(f"/{SKILLS}/")[0]
+    name = content.read_facts().name
+    known = [each.folder for each in skills.list_all(db) if (each.name, each.origin) == (name, content.origin)]
+    return known[0] if len(known) == 1 else ""
 
 
 @operation
@@ -265,13 +268,14 @@ async def read_skill_update(deps: OperationDeps, args: ReadSkillUpdateArgs) -> l
 async def agree_skill(deps: OperationDeps, args: AgreeSkillArgs) -> AgreedSkill:
     now = deps.clock.now()
     check_skill_name(args.name)
+    base = "" if args.before == NONE else args.before
 
     def add(db: Db) -> tuple[AgreedSkill, list[str]]:
         content = skills.get_content(db, args.digest)
         if content is None:
             raise NotFound("content", args.digest[:12], "it was read too long ago; read it again")
         before = skills.get(db, args.folder, args.name)
-        row = agree(db, args.folder, args.name, content, deps.caller, now, below=args.below, base=args.before)
+        row = agree(db, args.folder, args.name, content, deps.caller, now, below=args.below, base=base)
         return row, list_affected(db, args.folder) if before != row else []
 
     row, affected = await deps.write(add)

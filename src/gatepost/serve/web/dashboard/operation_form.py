@@ -282,6 +282,10 @@ DONE = {
     "panic.off": "Everything goes on.",
     "panic.on": "Everything is stopped.",
     "session.send": "Message sent.",
+    "skill.agree": "Agents have it from their next turn on.",
+    "skill.read": "Read: nobody has it before somebody agreed.",
+    "skill.read_draft": "Read: nobody has it before somebody agreed.",
+    "skill.read_update": "Read: nothing changes before somebody agreed.",
     "task.run": "Task started.",
     "token.sign": "Signature saved.",
     "user.block": "Blocked.",
@@ -329,6 +333,9 @@ MADE = {
     "task.add": ("/tasks/{id}", "id", "Open the task"),
     "agent.create": ("/agents/{id}", "agentId", "Open the agent"),
     "group.add": ("/groups/{id}", "folder", "Open the group"),
+    "skill.read": ("/skill-cards/{id}", "digest", "Open the card"),
+    "skill.read_draft": ("/skill-cards/{id}", "digest", "Open the card"),
+    "skill.read_update": ("/skill-cards/{id}", "digest", "Open the card"),
 }
 # By operation: the fields of its answer that are shown once, and how they are called.
 ONCE = {
@@ -359,6 +366,8 @@ def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
 
 
 def find_result_link(operation: str, answer: Any) -> Link | None:
+    """A list leads somewhere if one thing is in it."""
     path, name, called = MADE.get(operation, ("", "", ""))
+    answer = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
     made = answer.get(name) if isinstance(answer, dict) else None
     return Link(called, render_path(path, id=str(made))) if path and made else None
