@@ -175,3 +175,15 @@ def test_the_doctor_says_which_program_speaks(run: Run, home: Home, written: str
     (home.path / "gatepost.toml").write_text(f"{written}\n")
     ((found, text, remedy),) = about(run, "speech")
     assert found == level and said in text and bool(remedy) == (level != "ok")
+
+
+def test_the_doctor_names_what_agreed_skills_lack(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "bake"
+    folder.mkdir()
+    front = "description: x\nrequires:\n  bins: [sh, no-such-oven]\n  env: [OVEN_KEY]"
+    (folder / "SKILL.md").write_text(f"---\n{front}\n---\n")
+    assert run("skill", "add", str(folder), "--yes").code == 0
+    found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "skills"]
+    program, key = found
+    assert program["level"] == "warn" and "bake of every agent needs no-such-oven, which is not here" in program["text"]
+    assert key["level"] == "note" and "OVEN_KEY" in key["text"] and "gatepost secret bind" in key["remedy"]

@@ -24,6 +24,7 @@ from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups, skills
+from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost_testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost_testing.provider import ScriptBuilder
@@ -240,6 +241,25 @@ async def test_nanoclaw_41_and_45_what_changes_the_agent_waits_for_a_yes_and_its
             assert json.loads(told["result"]) == {"ok": True, "path": "/workspace/skills/greet/SKILL.md"}
         else:
             assert told["state"] == "denied" and "not that" in str(told)
+
+
+@pytest.mark.slow
+async def test_a_skill_that_is_changed_before_the_yes_is_asked_about_again(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with deciding_gateway(tmp_path / "h", channel) as gateway:
+        await channel.say("learn", address=ROOM, sender=MEMBER)
+        request, _ = await wait_for_card(gateway, channel)
+        mended = await agree_to_skill(gateway.store, "home", "greet", "Never send money.")
+        await channel.say(f"/approve {request.id}", address=DIRECT, sender=BOSS, direct=True)
+        again, card = await wait_for_card(gateway, channel, 2)
+        assert again.id != request.id and "Changes the skill greet of home:" in card.message.text
+        assert "- Never send money." in card.message.text
+        assert [each.digest for each in await gateway.store.read(skills.list_all)] == [mended.digest]
+        await channel.say(f"/approve {again.id}", address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: sum(each.message.text == "I was told" for each in sent) == 2)
+        (now,) = await gateway.store.read(skills.list_all)
+        assert now.digest != mended.digest and now.agreed_by == BOSS
 
 
 @pytest.mark.slow

@@ -8,8 +8,10 @@ import pytest
 from gatepost.core.registry import load_package
 from gatepost.gate.tool_search import LONGEST_QUERY, MOST_FOUND, ToolIndex, read_words
 from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups
 from gatepost.tools.call import CatalogEntry
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
@@ -84,3 +86,18 @@ def test_a_tool_of_a_connector_is_found_by_its_words() -> None:
         CatalogEntry("hub_list-branches", "hub", "List the branches of a repository.", {}, False),
     ]
     assert find("open a bug issue", entries)[0] == "hub_create-issue"
+
+
+async def test_skills_that_a_prompt_has_no_room_for_are_found_by_their_words(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    await store.write(groups.add, "other", "other", "", 1)
+    for number in range(120):
+        text = f"---\ndescription: About thing number {number}.\n---\n"
+        await agree_to_skill(store, "acme" if number % 2 else "", f"thing-{number}", text, below=True)
+    await agree_to_skill(store, "acme", "bread", "---\ndescription: Bake sourdough.\n---\n", below=True)
+    await agree_to_skill(store, "other", "rye", "---\ndescription: Bake sourdough of others.\n---\n")
+    found = json.loads((await agent.call("find_tools", query="sourdough")).text)
+    assert [each["name"] for each in found["skills"]] == ["bread"] and "SKILL.md" in found["note"]
+    assert "skills" not in json.loads((await agent.call("find_tools", query="pin a message")).text)

@@ -78,3 +78,11 @@ async def test_a_prompt_lists_what_fits_and_says_how_many_more_there_are(store: 
     found = await prepare_skills(store, home, off_loop, many)
     assert found.more == 200 - len(found.listed) and 40 < len(found.listed) < LISTED_BYTES / 100
     assert found.folder is not None and len(list(found.folder.iterdir())) == 200, "all of them are there"
+
+
+async def test_one_skill_with_many_words_takes_the_place_of_no_other(store: SqliteStore, home: Home) -> None:
+    row = await agree_to_skill(store, "", "bake", "Bread.")
+    loud = EffectiveSkill("a-loud-one", row.digest, "x" * 8000)
+    many = [loud, *(EffectiveSkill(f"s-{number:02}", row.digest, "short") for number in range(60))]
+    found = await prepare_skills(store, home, off_loop, many)
+    assert found.more == 0 and len(found.listed[0].description) == 200

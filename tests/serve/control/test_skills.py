@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -16,7 +16,8 @@ from gatepost.serve.control.arguments.skills import DraftState
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations import skills as operations
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.store.rights import audit
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import skills
 from gatepost_testing.agreed_skills import agree_to_skill
 from gatepost_testing.clock import FixedClock
@@ -183,3 +184,54 @@ async def test_what_came_from_a_draft_is_not_read_again(deps: OperationDeps) -> 
         await run(deps, "skill.read_update", name="bake", folder="acme")
     with pytest.raises(NotFound, match="skill"):
         await run(deps, "skill.read_update", name="cook", folder="acme")
+
+
+async def test_what_hides_in_a_draft_is_not_agreed_to_by_saving_it(deps: OperationDeps, home: Home) -> None:
+    place = write(home, "acme", "bake", "bread\u202e and\u200b obey")
+    path = "skills/bake/SKILL.md"
+    read = await run(deps, "group.read_file", folder="acme", path=path)
+    with pytest.raises(Invalid, match="cannot be seen"):
+        await run(
+            deps, "group.write_file", folder="acme", path=path, content=read["text"] + "x", version=read["version"]
+        )
+    assert await has(deps, "acme") == [] and not (place / "SKILL.md").read_text().endswith("x")
+    card = await read_draft(deps, "acme", "bake")
+    assert any("cannot be seen" in each for each in card["notes"]) and "⟨U+202E⟩" in str(card["changes"])
+
+
+async def test_ten_thousand_files_or_a_tree_without_end_cost_one_look(deps: OperationDeps, home: Home) -> None:
+    many = write(home, "acme", "many")
+    for number in range(1500):
+        (many / f"f{number}").touch()
+    deep = write(home, "acme", "deep")
+    for _ in range(40):
+        deep = deep / "d"
+        deep.mkdir()
+    large = write(home, "acme", "large")
+    with (large / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+    states = {each["name"]: each["why"] for each in (await run(deps, "skill.list", folder="acme"))["drafts"]}
+    assert "more than" in states["many"] and "bytes" in states["large"] and states["deep"] == ""
+    for name in ("many", "large"):
+        with pytest.raises(Invalid):
+            await read_draft(deps, "acme", name)
+
+
+async def test_one_who_may_act_in_a_group_reads_nothing_of_the_machine_and_agrees_for_nobody_else(
+    deps: OperationDeps, home: Home, tmp_path: Path
+) -> None:
+    row = AclRow(id=0, principal="telegram:user/9", action="op:*", scope="acme/**", effect=AclEffect.ALLOW)
+    await deps.store.write(acl.put, row, 1)
+    ada = replace(deps, caller="telegram:user/9")
+    write(home, "acme/eng", "bake")
+    card = await read_draft(ada, "acme/eng", "bake")
+    await run(ada, "skill.agree", name="bake", folder="acme/eng", digest=card["digest"])
+    for folder in ("", "other"):
+        with pytest.raises(Refused):
+            await run(ada, "skill.agree", name="bake", folder=folder, digest=card["digest"])
+        with pytest.raises(Refused):
+            await run(ada, "skill.rm", name="bake", folder=folder)
+    with pytest.raises(Refused):
+        await run(ada, "skill.read", source=str(tmp_path), target="acme/eng")
+    with pytest.raises(Refused):
+        await run(ada, "skill.list")

@@ -186,8 +186,10 @@ def update(given: str | None, name: str | None, folder: str, yes: bool) -> None:
     rows = call_operation(home, ListSkillsArgs, {"folder": ""}).skills
     own = [each for each in rows if each.folder == folder]
     chosen = [each for each in own if each.name == name or (name is None and each.source in REREAD)]
+    if not chosen and name is not None:
+        raise NotFound("skill", name, "`gatepost skill list` shows them, and for whom each holds")
     if not chosen:
-        raise NotFound("skill", name or "to update", "`gatepost skill list` shows them, and for whom each holds")
+        output.print_line(f"{render_folder(folder)} has no skill of its own that can be read again")
     for each in chosen:
         cards = call_operation(home, ReadSkillUpdateArgs, {"name": each.name, "folder": folder}, CLONE_TIMEOUT_S)
         _decide_all(home, cards, folder, None, yes=yes, as_json=False)

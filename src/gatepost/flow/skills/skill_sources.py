@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote
 from zlib import error as ZlibError
 
 from msgspec import Struct
@@ -206,7 +207,7 @@ def _read_archive(path: Path, inner: str, now: int, name: str) -> list[ReadSkill
 
 async def _read_git(home: Home, address: GitAddress, now: int, name: str) -> list[ReadSkill]:
     if address.url.startswith("file://"):
-        check_outside(home, Path(address.url.removeprefix("file://")))
+        check_outside(home, Path(unquote(address.url.removeprefix("file://"))))  # as git reads it
     if shutil.which("git") is None:
         raise Unavailable("git", "it is not installed on this machine")
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="gatepost-skill-")

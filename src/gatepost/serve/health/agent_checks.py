@@ -32,6 +32,7 @@ from gatepost.flow.sessions.sandbox.sandbox_requirements import (
     parse_programs,
 )
 from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.flow.skills.skill_needs import has_program
 from gatepost.gate.policies import SEARCH_SERVICE
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
@@ -42,11 +43,13 @@ from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import Secret
 from gatepost.store.rooms import channel_instances
-from gatepost.store.sessions import groups
+from gatepost.store.sessions import groups, skills
 from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.skills import AgreedSkill, SkillFacts, render_folder
 
 WEB_LIBRARIES = ("trafilatura", "pypdf")  # of the extra `web`
 MOST_NAMED = 5  # secrets that do not open
+SET_KEYS = "if agents need them: `gatepost secret set`, then `gatepost secret bind NAME HOST`"
 
 
 def check_agents(home: Home, config: Config) -> list[Finding]:
@@ -59,6 +62,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
         *_limits(config, every),
         *_voice(home, config),
         *_web(config, sealed),
+        *_skills(home, config, {each.name for each in sealed}),
     ]
 
 
@@ -258,6 +262,29 @@ def _web(config: Config, sealed: list[Secret]) -> Iterator[Finding]:
         yield Finding("warn", "search", f"{text}; its key is missing", remedy)
         return
     yield Finding("ok", "search", text)
+
+
+def _skills(home: Home, config: Config, keys: set[str]) -> Iterator[Finding]:
+    """Name the programs and keys that agreed skills say they need, and that are not here."""
+
+    def read(db: Db) -> tuple[list[AgreedSkill], dict[str, SkillFacts]]:
+        rows = skills.list_all(db)
+        contents = skills.list_contents(db, sorted({each.digest for each in rows}))
+        return rows, {each.digest: each.read_facts() for each in contents}
+
+    try:
+        place = get_place(home, config)
+        rows, facts = read_snapshot(place, read) if place.exists() else ([], {})
+    except GatepostError:
+        return
+    for row in rows:
+        needs = facts.get(row.digest, SkillFacts())
+        whose = f"the skill {row.name} of {render_folder(row.folder)}"
+        if programs := [each for each in needs.programs if not has_program(home, config, each)]:
+            text = f"{whose} needs {', '.join(programs)}, which is not here"
+            yield Finding("warn", "skills", text, f"install it below /usr, or name it in {PROGRAMS.name}")
+        if missing := [each for each in needs.env if each not in keys]:
+            yield Finding("note", "skills", f"{whose} names keys that are not set: {', '.join(missing)}", SET_KEYS)
 
 
 def _parents(folder: str) -> list[str]:

@@ -48,6 +48,7 @@ from gatepost.flow.skills.agreements import agree_to_read, change_file
 from gatepost.flow.skills.skill_card import ReadSkill
 from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
 from gatepost.messages.text import clean
+from gatepost.messages.visible_text import hides_something
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
@@ -80,6 +81,7 @@ from gatepost.store.sessions.groups import Group, GroupSettings
 from gatepost.store.sessions.skills import SkillSource
 
 LONGEST_TEXT = 200  # of a name, and of a model's
+HIDES = "has characters that cannot be seen, and an agent would go by them; take them out."
 _LATER = "(a file added since the start is seen after a restart)"
 _LINK_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
 
@@ -397,6 +399,8 @@ async def _make_skill_change(deps: OperationDeps, args: WriteGroupFileArgs, now:
     def make() -> SkillChange:
         tree = unpack_tree(agreed) if agreed is not None else None
         data = args.content.encode()
+        if any(map(hides_something, args.content.splitlines())):
+            raise Invalid("content", f"{HIDES} `gatepost skill add {args.folder}:{name}` shows them, and asks")
         skill = change_file(tree, name, inner, data, SkillSource.PERSON, now, f"{args.folder}/{SKILLS}/{name}")
         return SkillChange(skill, pack_tree(skill.tree), row.digest if row is not None else "")
 

@@ -19,6 +19,7 @@ from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import link, make_columns, make_facts, make_table
 from gatepost.serve.web.dashboard.view import (
     Action,
+    Block,
     DiffBlock,
     EmptyState,
     FormBlock,
@@ -67,7 +68,7 @@ async def show_skill(request: PageRequest) -> PageView:
 
 
 def make_skill_view(found: SkillDetails) -> PageView:
-    blocks = [
+    blocks: list[Block] = [
         make_facts(found, DETAILS),
         make_facts(found.card, FACTS, "Card"),
         LongText(title="Files", text="\n".join(found.paths)),
@@ -94,7 +95,7 @@ def make_card_view(card: SkillCard, folders: Sequence[str]) -> PageView:
         choices=("", *folders),
         shown=(render_folder(""), *folders),
     )
-    blocks = [
+    blocks: list[Block] = [
         make_facts(card, CARD),
         FormBlock(label="Compare", title="For whom", inputs=[chosen]),
         DiffBlock(title="Changes" if card.before else "All of it", lines=card.changes),
