@@ -54,3 +54,21 @@ def test_what_is_no_front_matter_is_said() -> None:
 def test_hostile_front_matter_is_read_as_nothing_and_at_once(hostile: str) -> None:
     found = read_front_matter(f"---\nrequires: {hostile}\n---\n")
     assert (found.description, found.env) == ("", ())
+
+
+NEEDS = {
+    "metadata:\n  openclaw:\n    requires:\n      bins: [uv]\n      env: [A_KEY]\n    primaryEnv: A_KEY": (
+        ("A_KEY",),
+        ("uv",),
+    ),
+    "prerequisites:\n  env_vars: [A_KEY]\n  commands: [curl, jq]": (("A_KEY",), ("curl", "jq")),
+    'requirements:\n  env: "A_KEY, B_KEY"\n  programs: ffmpeg': (("A_KEY", "B_KEY"), ("ffmpeg",)),
+    "env:\n  PATH: x\nbins: [not-asked-for]": ((), ()),
+    "requires:\n  bins: [../../bin/sh, '-rf', 'a b']\n  env: ['A=B', '$(x)']": ((), ()),
+}
+
+
+@pytest.mark.parametrize("written", NEEDS)
+def test_what_a_skill_needs_is_read_by_the_names_that_others_have_for_it(written: str) -> None:
+    found = read_front_matter(f"---\ndescription: x\n{written}\n---\n")
+    assert (found.env, found.programs) == NEEDS[written]

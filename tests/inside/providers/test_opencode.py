@@ -179,7 +179,7 @@ def test_the_configuration_has_our_endpoint_and_tools_only_and_fetches_nothing()
 
     assert config["enabled_providers"] == ["gatepost"] and config["model"] == "gatepost/m"
     assert config["autoupdate"] is False and config["share"] == "disabled"
-    assert config["permission"] == {"*": "allow", "webfetch": "deny", "websearch": "deny"}
+    assert config["permission"] == {"*": "allow", "webfetch": "deny", "websearch": "deny", "skill": "deny"}
     assert config["mcp"] == {
         "gatepost": {"type": "local", "command": ["bridge", "--socket", "s"], "timeout": 3_600_000}
     }
