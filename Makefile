@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs screenshots grades lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs screenshots grades grades-of-agents lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -84,6 +84,10 @@ screenshots: setup-test  ## every page in light, dark and phone size, into docs/
 
 grades: setup-test  ## grade every channel by the suite (ARGS="telegram slack": only these), then print the pages
 	@$(BIN)/python scripts/channel_tables.py $(ARGS)
+	@$(BIN)/python scripts/print_docs.py
+
+grades-of-agents: setup-test  ## grade every provider with its real program (ARGS="claude codex": only these), then print the pages
+	@$(BIN)/python scripts/agent_tables.py $(ARGS)
 	@$(BIN)/python scripts/print_docs.py
 
 lock: setup-test  ## compile the locks anew (ARGS=--keep: only what is new)

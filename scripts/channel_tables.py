@@ -18,7 +18,6 @@ from gatepost.messages.outbound import Feature
 from gatepost_testing.channel_suite import (
     Grade,
     GradeState,
-    is_noted,
     list_checks,
     list_failures,
     render_notes,
@@ -26,6 +25,7 @@ from gatepost_testing.channel_suite import (
     run_suite,
 )
 from gatepost_testing.emulation import SERVERS, TOY, list_emulators, make_platform
+from gatepost_testing.grading import parse_grade, render_grade
 from gatepost_testing.waiting import PATIENCE_S
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -112,16 +112,6 @@ def read_grades() -> dict[str, list[Grade]]:
     }
 
 
-def parse_grade(check: str, area: str, written: str) -> Grade:
-    state, _, why = written.partition(": ")
-    return Grade(check=check, area=area, state=GradeState(state), why=why)
-
-
-def render_grade(grade: Grade) -> str:
-    """As the file has it: the state, and why where that is told."""
-    return f"{grade.state}: {grade.why}" if is_noted(grade) and grade.state is not GradeState.FAIL else grade.state
-
-
 def fill_page(text: str) -> str:
     """`docs/channels.md` with its tables as they are now."""
     parts = {
@@ -131,14 +121,13 @@ def fill_page(text: str) -> str:
         "add checks": render_add_checks,
     }
     for name, render in parts.items():
-        body = f"\n{render()}\n\n"
-        text = re.sub(
-            PART.format(name=name),
-            lambda found, body=body: found[1] + body + found[2],  # type: ignore[misc]
-            text,
-            flags=re.DOTALL,
-        )
+        text = fill_part(text, name, render())
     return text
+
+
+def fill_part(text: str, name: str, body: str) -> str:
+    """Return a page with that part of it as it is now."""
+    return re.sub(PART.format(name=name), lambda found: f"{found[1]}\n{body}\n\n{found[2]}", text, flags=re.DOTALL)
 
 
 def list_graded() -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 
 import click
 
+import agent_tables
 import channel_tables
 from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
@@ -479,6 +480,7 @@ def pages() -> dict[str, str]:
         "channels/slack.md": slack(),
         "platform-rules.md": platform_rules(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
+        "providers.md": agent_tables.fill_page((DOCS / "providers.md").read_text(encoding="utf-8")),
     }
     return printed | extend()
 

@@ -29,6 +29,7 @@ class ModelApiFormat(Struct, frozen=True):
     stream: Callable[[Body, ModelScriptAnswer, dict[str, int]], Iterator[Event]]
     error: Callable[[int, str], Body]
     overflow: Callable[[int, int, int], Body]  # tokens of the prompt, of the answer at most, of the window
+    credit: tuple[int, Body]  # status and error of an account that has no money left
     last: str = ""  # what stands behind the last event
 
 
@@ -161,6 +162,13 @@ def _message_overflow(prompt: int, longest: int, window: int) -> Body:
     )
 
 
+_ANTHROPIC_CREDIT = _message_error(
+    400,
+    "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase"
+    " credits.",
+)
+
+
 # OpenAI chat completions.
 
 
@@ -262,6 +270,16 @@ def _openai_overflow(prompt: int, longest: int, window: int) -> Body:
     return {"error": {"message": said, **about}}
 
 
+_OPENAI_CREDIT: Body = {
+    "error": {
+        "message": "You exceeded your current quota, please check your plan and billing details.",
+        "type": "insufficient_quota",
+        "param": None,
+        "code": "insufficient_quota",
+    }
+}
+
+
 # OpenAI Responses.
 
 
@@ -324,13 +342,13 @@ def _response_items(spoken: ModelScriptAnswer) -> list[Body]:
 
 
 def _response_whole(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Body:
-    cut = spoken.reply.stop == "max_tokens"
+    why = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}.get(spoken.reply.stop)
     return {
         "id": _new("resp"),
         "object": "response",
         "created_at": 1,
-        "status": "incomplete" if cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "status": "incomplete" if why else "completed",
+        "incomplete_details": {"reason": why} if why else None,
         "model": body.get("model", ""),
         "output": _response_items(spoken),
         **({"usage": _response_usage(numbers)} if numbers else {}),
@@ -366,10 +384,25 @@ def _cut(text: str, size: int = 12) -> list[str]:
 
 
 MESSAGES = ModelApiFormat(
-    "messages", _message_lines, _message_tools, _message_whole, _message_stream, _message_error, _message_overflow
+    "messages",
+    _message_lines,
+    _message_tools,
+    _message_whole,
+    _message_stream,
+    _message_error,
+    _message_overflow,
+    (400, _ANTHROPIC_CREDIT),
 )
 CHAT = ModelApiFormat(
-    "chat", _chat_lines, _chat_tools, _chat_whole, _chat_stream, _openai_error, _openai_overflow, "[DONE]"
+    "chat",
+    _chat_lines,
+    _chat_tools,
+    _chat_whole,
+    _chat_stream,
+    _openai_error,
+    _openai_overflow,
+    (429, _OPENAI_CREDIT),
+    "[DONE]",
 )
 RESPONSES = ModelApiFormat(
     "responses",
@@ -379,4 +412,5 @@ RESPONSES = ModelApiFormat(
     _response_stream,
     _openai_error,
     _openai_overflow,
+    (429, _OPENAI_CREDIT),
 )

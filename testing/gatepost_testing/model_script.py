@@ -31,12 +31,13 @@ class ModelScriptReply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     call: str = ""
     arguments: dict[str, Any] = field(default_factory=dict, name="with")
     calls: list[ModelScriptCall] = []
-    fault: int | str = ""  # an HTTP status, cut or hang
+    fault: int | str = ""  # an HTTP status, cut, malformed, credit or hang
     times: int = 1  # how often, for one message; negative: always
     retry_after: float | None = None
     error: str = ""  # the fault's words
     hold: bool = False  # wait until the test lets go
     hold_within: bool = False  # the same in the middle of a stream
+    pause: float = 0.0  # seconds before each piece of a stream
     usage: dict[str, int] | None = None  # input, output, cache_read, cache_write; {}: none is reported
     stop: str = ""  # why it ends, in the words of the Messages API
 

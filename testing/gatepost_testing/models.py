@@ -13,7 +13,8 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
 TRANSCRIPTIONS = "/audio/transcriptions"
 MODEL = "scripted-model"
+GARBAGE = "<html>502 Bad Gateway</html>"  # what a malformed answer has in it
 _SHAPES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}
 _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests", 529: "Overloaded"}
 
@@ -129,6 +131,15 @@ class ModelEndpoint:
         self.script = script if isinstance(script, ModelScript) else msgspec.convert(dict(script), ModelScript)
         self._faults.clear()
 
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Not there for the length of the block: connections are cut, and new ones are refused."""
+        await self.__aexit__()
+        try:
+            yield
+        finally:
+            await self.__aenter__()
+
     def release(self) -> None:
         """Let go of what `hold` holds, now and from here on."""
         self._released.set()
@@ -199,6 +210,9 @@ class ModelEndpoint:
             again = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}
             _send(writer, fault, shape.error(fault, reply.error or "the script says so"), again)
             return True
+        if fault == "credit":
+            _send(writer, *shape.credit)
+            return True
         if fault == "hang":
             await asyncio.Event().wait()
         numbers = count_usage(spoken, len(request.raw))
@@ -206,8 +220,8 @@ class ModelEndpoint:
             numbers = {**numbers, "input": min(numbers["input"], self.window)}
         if body.get("stream"):
             within = self._released if reply.hold_within else None
-            return await _stream(writer, shape, body, spoken, numbers, cut=fault == "cut", within=within)
-        _send(writer, 200, shape.whole(body, spoken, numbers), cut=fault == "cut")
+            return await _stream(writer, shape, body, spoken, numbers, fault=fault, within=within)
+        _send(writer, 200, shape.whole(body, spoken, numbers), cut=fault == "cut", malformed=fault == "malformed")
         return fault != "cut"
 
     def _find_overflow(
@@ -270,8 +284,9 @@ def _send(
     headers: Mapping[str, str] | None = None,
     *,
     cut: bool = False,
+    malformed: bool = False,
 ) -> None:
-    data = json.dumps(body).encode()
+    data = GARBAGE.encode() if malformed else json.dumps(body).encode()
     about = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
     writer.write(_head(status, about) + (data[: len(data) // 2] if cut else data))
 
@@ -283,20 +298,23 @@ async def _stream(
     spoken: ModelScriptAnswer,
     numbers: dict[str, int],
     *,
-    cut: bool,
+    fault: str,
     within: asyncio.Event | None = None,
 ) -> bool:
     """`within`: what is waited for in the middle."""
     writer.write(_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
     events = list(shape.stream(body, spoken, numbers))
-    for number, (name, data) in enumerate(events[: len(events) // 2] if cut else events):
+    for number, (name, data) in enumerate(events[: len(events) // 2] if fault else events):
         if within is not None and number == len(events) // 2:
             await within.wait()
+        await asyncio.sleep(spoken.reply.pause)
         _chunk(writer, (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n")
         await writer.drain()
-    if cut:
+    if fault == "cut":
         return False
-    if shape.last:
+    if fault == "malformed":
+        _chunk(writer, f"data: {GARBAGE}\n\n")
+    elif shape.last:
         _chunk(writer, f"data: {shape.last}\n\n")
     writer.write(b"0\r\n\r\n")
     return True

@@ -123,11 +123,7 @@ async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
     name: str, after: str, tmp_path: Path
 ) -> None:
     agent, channel = AGENTS[name], FakeChannel()
-    assert agent.shell is not None
-    shell, argument = agent.shell
-    make = {"call": shell, "with": {argument: "touch /workspace/agent/made", "description": "Makes it"}}
-    if name == "codex":
-        del make["with"]["description"]  # type: ignore[attr-defined]
+    make = agent.run("touch /workspace/agent/made")
     script = {
         "tools": True,
         "turns": [

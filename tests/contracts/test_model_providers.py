@@ -282,6 +282,15 @@ async def test_a_model_that_says_nothing_for_too_long_is_given_up(
     await provider.close()
 
 
+async def test_an_answer_that_turns_into_something_else_is_asked_for_again(
+    provider: Provider, endpoint: ModelEndpoint
+) -> None:
+    endpoint.play({"turns": [{"do": [{"fault": "malformed", "say": "the whole long answer"}]}]})
+    events = await read_all(provider.query(a_batch("one"), ""))
+
+    assert events[-1] == TurnResult("the whole long answer") and len(endpoint.calls) == 2
+
+
 async def test_usage_is_added_up_over_a_turn(provider: Provider, endpoint: ModelEndpoint) -> None:
     numbers = {"input": 100, "output": 7}
     endpoint.play({"turns": [{"do": [{"call": "look", "usage": numbers}, {"say": "x", "usage": numbers}]}]})

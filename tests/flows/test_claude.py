@@ -3,7 +3,6 @@ model."""
 
 import asyncio
 import importlib.util
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.rights import audit, secrets
+from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups, pinned_rules, sessions
 from gatepost_testing.channel import FakeChannel
@@ -96,23 +95,6 @@ async def until_given(gateway: Gateway, message: int) -> inbox.InboxEntry:
             if entry.given:
                 return entry
             await asyncio.sleep(0.01)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed: apt install curl")
-async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_path: Path, channel: FakeChannel) -> None:
-    look = {"call": "Bash", "with": {"command": "curl -sSi https://example.com; curl -sS http://example.com"}}
-    script = {"tools": True, "turns": [{"when": "look", "do": [look, {"say": "looked"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        await channel.say("look around")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-        rows = [row for row in await gateway.store.read(audit.list_latest, 20) if row[3] == "egress"]
-
-        assert len(rows) == 2  # one for each port
-    last = endpoint.calls[-1]
-    assert last.count_text("example.com:443 is not allowed for home", "tool")
-    assert last.count_text("example.com:80 is not allowed for home", "tool")
 
 
 @pytest.mark.slow

@@ -1,21 +1,18 @@
-"""What comes with a message, on a whole gateway: pictures and documents are seen once, what is said in a recording is
-read, and nothing of it is lost or made twice when a turn is continued."""
+"""What comes with a message, on a whole gateway: what is said in a recording is read, and nothing is lost or made twice
+when a turn is continued."""
 
-import struct
-import zlib
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agents import every
 
 from gatepost.flow.notices import INTERRUPTED
-from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.flow.sessions.session_ending import Ending
-from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.money import costs
-from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.agent_profiles import PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.agent_suite.checks.files import MARK, PICTURE
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled
 from gatepost_testing.models import TRANSCRIPTIONS, ModelEndpoint, RecordedRequest
@@ -25,28 +22,10 @@ HEARS = "gpt-4o-mini-transcribe"
 SAID = 'I said "<b>go</b>" & left'
 
 
-def png() -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    size = struct.pack(">IIBBBBB", 64, 64, 8, 2, 0, 0, 0)
-    pixels = b"".join(b"\0" + bytes((17 * line + column) % 251 for column in range(192)) for line in range(64))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
-
-
-PICTURE = Attachment(name="a.jpg", mime="image/jpeg", kind=AttachmentKind.IMAGE, data=png())
-PDF = Attachment(
-    name="b.pdf",
-    mime="application/pdf",
-    kind=AttachmentKind.FILE,
-    data=b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>",
-)
-NOTE = Attachment(name="c.txt", mime="text/plain", kind=AttachmentKind.FILE, data=b"plain words")
 VOICE = Attachment(name="d.ogg", mime="audio/ogg", kind=AttachmentKind.AUDIO, data=b"OggS" + bytes(2000))
 WAV = Attachment(
     name="e.wav", mime="audio/wav", kind=AttachmentKind.AUDIO, data=b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100)
 )
-MARK = b64encode(PICTURE.data)[:24]  # how the picture begins, as it is sent
 CONTINUED: dict[str, Any] = {
     "tools": True,
     "heard": SAID,
@@ -57,21 +36,6 @@ CONTINUED: dict[str, Any] = {
 }
 
 
-def every(*names: str, later: tuple[str, ...] = ()) -> list[Any]:
-    return [
-        pytest.param(
-            each,
-            id=each.provider,
-            marks=[
-                pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
-                *([pytest.mark.slow] if each.slow or each.provider in later else []),
-            ],
-        )
-        for each in AGENTS.values()
-        if not names or each.provider in names
-    ]
-
-
 @pytest.fixture
 def channel() -> FakeChannel:
     return FakeChannel()
@@ -79,33 +43,6 @@ def channel() -> FakeChannel:
 
 def transcripts(endpoint: ModelEndpoint) -> list[RecordedRequest]:
     return [request for request in endpoint.requests if request.path.endswith(TRANSCRIPTIONS)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("agent", every())
-async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
-    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
-) -> None:
-    async with (
-        ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
-        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
-    ):
-        await channel.say("look", attachments=(PICTURE, PDF, NOTE))
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-        await channel.say("again")
-        await channel.wait_for(2, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-        (live,) = gateway.sessions.awake
-        handed = gateway.home.session(live.session.id) / "state" / agent.provider / "handed.json"
-
-        assert not handed.exists() or MARK not in handed.read_bytes()
-    for request in (call for call in endpoint.calls if call.tools):
-        assert request.raw.count(MARK) == 1 and b"image/png" in request.raw  # as its bytes say, whatever its name
-        assert request.raw.count(b64encode(PDF.data)[:24]) == (
-            0 if load_spec(gateway.home, agent.provider).media.pdf is MediaHandling.FILE else 1
-        )
-        assert [request.count_text(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""anthropic and openai on a whole gateway: the same conversations on both, against the scripted model."""
+"""anthropic and openai on a whole gateway, beyond what every provider keeps (`gatepost_testing.agent_suite`): with an
+endpoint of the group's own, without a key, and at the worst moment."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,16 +11,14 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.session_ending import Ending
-from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.messages import inbox
-from gatepost.store.sessions import groups, turns
+from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.models import ModelEndpoint
 from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 SCRIPT: dict[str, Any] = {
     "turns": [
         {"when": "which word", "recall": r"remember the word (\w+)", "do": [{"say": "The word is {1}."}]},
@@ -91,96 +90,6 @@ async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
 
 
 @pytest.mark.slow
-async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
-    script = {"turns": [{"do": [{"fault": 529, "times": 2, "retry_after": 0.01, "say": "there you are"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        await channel.say("hello")
-        await channel.wait_for(1)
-        await wait_until_settled(gateway)
-
-        assert texts(channel) == ["there you are"]
-    assert len(endpoint.calls) == 3 and {request.count_text("hello") for request in endpoint.calls} == {1}
-
-
-@pytest.mark.slow
-async def test_a_stream_that_is_cut_is_asked_for_again_and_nothing_of_it_is_said(
-    tmp_path: Path, channel: FakeChannel, provider: str
-) -> None:
-    script = {"turns": [{"do": [{"fault": "cut", "say": "the whole long answer"}]}]}
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        await channel.say("hello")
-        await channel.wait_for(1)
-        await wait_until_settled(gateway)
-
-        assert texts(channel) == ["the whole long answer"]
-    assert len(endpoint.calls) == 2
-
-
-async def test_a_key_that_is_not_accepted_is_told_in_plain_words_and_not_tried_again(
-    tmp_path: Path, channel: FakeChannel, provider: str
-) -> None:
-    async with (
-        ModelEndpoint(SCRIPT, key="another") as endpoint,
-        a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway,
-    ):
-        receipt = await channel.say("hello")
-        await channel.wait_for(1)
-        await wait_until_settled(gateway)
-
-        (notice,) = texts(channel)
-        assert notice.startswith("Sorry, I could not answer your message: the agent's account was not accepted.")
-        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
-        assert entry.state == "failed"
-    assert len(endpoint.calls) == 1
-
-
-@pytest.mark.slow
-async def test_two_turns_with_a_restart_between_them_are_one_conversation(
-    tmp_path: Path, channel: FakeChannel, provider: str
-) -> None:
-    async with ModelEndpoint(SCRIPT) as endpoint:
-        async with a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-            await channel.say("remember the word plum")
-            await channel.wait_for(1)
-            await wait_until_settled(gateway)
-        later = FakeChannel()
-        async with a_gateway(tmp_path / "h", later, provider, endpoint) as gateway:
-            await later.say("which word was it?", platform_id="later-1")
-            await later.wait_for(1)
-
-            assert texts(later) == ["The word is plum."]
-
-
-@pytest.mark.slow
-async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
-    tmp_path: Path, channel: FakeChannel, provider: str
-) -> None:
-    script = {
-        "turns": [
-            {"when": "broke off", "do": [{"say": "and the rest"}]},
-            {"when": "go", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]},
-        ]
-    }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        receipt = await channel.say("go to it")
-        await channel.wait_for(1)
-        await endpoint.wait_for(2)  # the tool's answer is on its way to the model
-        (live,) = gateway.sessions.awake
-        live.kill(Ending("the test pulls the plug"))
-        await channel.wait_for(2)
-        account = await wait_until_settled(gateway)
-
-        assert texts(channel) == ["told", "and the rest"]
-        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
-        turn = await gateway.store.read(turns.get, entry.turn_id or "")
-        assert entry.state == "answered" and turn is not None and turn.attempt == 2
-        assert account.unaccounted == 0
-    last = endpoint.calls[-1]
-    assert last.count_text("go to it") == 1 and last.count_text("broke off") == 1
-    assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "tool", "user"]
-
-
-@pytest.mark.slow
 async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_changes_nothing(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -239,47 +148,6 @@ async def test_a_follow_up_joins_the_turn_between_two_requests(
         assert before.turn_id == entry.turn_id
     last = endpoint.calls[-1]
     assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "user"]
-
-
-@pytest.mark.slow
-async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
-    script = {
-        "turns": [
-            {"when": "hello", "do": [{"say": "here"}]},
-            {"when": "hang", "do": [{"fault": "hang", "times": -1}]},
-        ]
-    }
-    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        await channel.say("hang")
-        await endpoint.wait_for(1)
-        (live,) = gateway.sessions.awake
-        await gateway.sessions.stop(live.session.id, "test")
-        await channel.wait_for(1)
-        await channel.say("hello")
-        await channel.wait_for(2)
-        await wait_until_settled(gateway)
-
-        assert texts(channel) == ["Stopped.", "here"]
-    assert endpoint.calls[-1].count_text("was not answered to its end") == 1
-
-
-@pytest.mark.slow
-async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
-    tmp_path: Path, channel: FakeChannel, provider: str
-) -> None:
-    async with ModelEndpoint() as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        picture = Attachment(name="a.jpg", mime="image/jpeg", kind=AttachmentKind.IMAGE, data=PNG)
-        note = Attachment(name="a.txt", mime="text/plain", kind=AttachmentKind.FILE, data=b"plain words")
-        await channel.say("look", attachments=(picture, note))
-        await channel.wait_for(1)
-        await wait_until_settled(gateway)
-        await channel.say("again")
-        await channel.wait_for(2)
-        await wait_until_settled(gateway)
-
-    for request in endpoint.calls:
-        assert request.raw.count(b"image/png") == 1  # as its bytes say, whatever it is called
-        assert b"iVBORw0KGgo" in request.raw and request.count_text("a.txt, saved as") == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""opencode beyond what every agent keeps (tests/contracts/test_agents.py): its three ways to ask a model, and how it is
+"""opencode beyond what every agent keeps (`gatepost_testing.agent_suite`): its three ways to ask a model, and how it is
 set up for `acp`."""
 
 import json

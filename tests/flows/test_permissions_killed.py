@@ -61,10 +61,7 @@ def each(names: Iterable[str], *rest: Any) -> list[Any]:
 
 def make_script(agent: AgentProfile) -> dict[str, Any]:
     """Whatever it is told, it runs the command first, also when it goes on."""
-    assert agent.shell is not None
-    tool, argument = agent.shell
-    given = {argument: COMMAND, **({"description": "Says that it ran"} if agent.provider == "opencode" else {})}
-    return {"tools": True, "default": [{"call": tool, "with": given}, {"say": "so it is"}]}
+    return {"tools": True, "default": [agent.run(COMMAND), {"say": "so it is"}]}
 
 
 @dataclass

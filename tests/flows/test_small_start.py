@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contracts.test_agents import every
+from tests.agents import every
 
 from gatepost_testing.agent_profiles import PATIENCE, AgentProfile, run_agent_gateway
 from gatepost_testing.channel import FakeChannel

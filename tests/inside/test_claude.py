@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gatepost.inside.coding_agent import parse_options
-from gatepost.inside.providers.claude import Claude, ClaudeOptions, load_sdk
+from gatepost.inside.providers.claude import Claude, RetryingAgentOptions, load_sdk
 from gatepost.inside.providers.contract import (
     ConversationStarted,
     DraftText,
@@ -77,7 +77,7 @@ def test_without_the_sdk_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_mode_that_there_is_not_is_named() -> None:
     with pytest.raises(Misconfigured, match="'yolo', only bypassPermissions, default, acceptEdits, plan"):
-        parse_options(Claude.spec, {"mode": "yolo"}, ClaudeOptions)
+        parse_options(Claude.spec, {"mode": "yolo"}, RetryingAgentOptions)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from gatepost_testing.model_script import (
     make_answer,
     parse_script,
 )
-from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.models import GARBAGE, ModelEndpoint
 from gatepost_testing.waiting import PATIENCE_S
 
 SCRIPT = {
@@ -112,6 +112,34 @@ async def test_a_cut_answer_ends_in_the_middle(stream: bool) -> None:
     async with ModelEndpoint({"turns": [{"do": [{"fault": "cut", "say": "a long answer"}]}]}) as endpoint:
         with pytest.raises(http.client.IncompleteRead):
             await asyncio.to_thread(ask, endpoint, PATHS["chat"], a_body("chat", stream=stream))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("shape", PATHS)
+async def test_a_malformed_answer_is_none_and_an_empty_account_is_told_as_the_vendor_does(
+    shape: str, stream: bool
+) -> None:
+    faults = [{"fault": "malformed", "say": "a long answer"}, {"fault": "credit", "say": "x"}]
+    script = {"turns": [{"when": text, "do": [do]} for text, do in zip(("one", "two"), faults, strict=True)]}
+    async with ModelEndpoint(script) as endpoint:
+        bad, empty = [
+            await asyncio.to_thread(ask, endpoint, PATHS[shape], a_body(shape, stream=stream, text=text))
+            for text in ("one", "two")
+        ]
+
+    assert bad[0] == 200 and bad[1].rstrip().endswith(GARBAGE)
+    status, word = (400, "credit balance") if shape == "messages" else (429, "insufficient_quota")
+    assert empty[0] == status and word in empty[1]
+
+
+async def test_an_endpoint_that_is_away_refuses_and_comes_back_at_its_address() -> None:
+    async with ModelEndpoint() as endpoint:
+        async with endpoint.away():
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.to_thread(ask, endpoint, PATHS["chat"], a_body("chat", stream=False))
+        status, _, _ = await asyncio.to_thread(ask, endpoint, PATHS["chat"], a_body("chat", stream=False))
+
+    assert status == 200
 
 
 async def test_without_the_key_nobody_is_answered() -> None:

@@ -3,13 +3,15 @@
 It runs a turn. The prompt is on the disk before the agent has it, under an id that the agent keeps. So a turn that
 broke off is continued by another process without its prompt being said twice. Exactly one TurnResult or TurnFailed ends
 it. A provider adds how its agent is started, how a prompt is sent, how its events are read, and how it is interrupted.
-The agent calls the model through the session's way out; no key is inside.
+The agent calls the model through the session's way out; no key is inside. Those calls are watched: trouble that passes
+is waited out by time, whatever the agent makes of it, and trouble that does not is told at once.
 """
 
 import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -17,11 +19,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media
+from gatepost.inside.agent_loop import STILL_TRYING
 from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
+from gatepost.inside.model_client import TOLD_AFTER
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
-from gatepost.inside.provider_errors import ProviderError
+from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.inside.providers.contract import (
     Batch,
@@ -32,16 +36,20 @@ from gatepost.inside.providers.contract import (
     PermissionRequest,
     PermissionRequestKind,
     ProviderContext,
+    StatusLine,
     TurnFailed,
     TurnResult,
     UsageReport,
 )
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
 LONGEST_ERROR = 500  # characters of what an agent says about an error
 DENIED = "This was not permitted."
 APPROVED_PLAN = "The plan is approved. Carry it out now.\n\n{}"
 LONGEST_PLAN = 19_000  # characters of a plan that is said again
+MOST_RETRIES = 100
+HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
 
 
 class PlanRecord(msgspec.Struct, frozen=True):
@@ -128,6 +136,23 @@ class CodingAgentOptions(msgspec.Struct, frozen=True):
 
     mode: str = ""  # "": the first that the provider declares
     own_mcp: bool = False  # the servers of the group's .mcp.json, too, inside
+    outage: float = 300.0  # seconds for which trouble of the model's endpoint is waited out
+
+
+class RetryingAgentOptions(CodingAgentOptions, frozen=True):
+    """Of an agent that can be told how often it asks the model again."""
+
+    retries: int | None = None  # None: as often as it takes to wait out an outage
+
+    def count_retries(self, first: float, longest: float) -> int:
+        """Return how many retries of one request there are, of an agent that doubles its pauses from the `first` to the
+        `longest`, in seconds."""
+        if self.retries is not None:
+            return self.retries
+        waited, pause, number = 0.0, first, 0
+        while waited < self.outage and number < MOST_RETRIES:
+            waited, pause, number = waited + pause, min(2 * pause, longest), number + 1
+        return number
 
 
 class AgentClient(Protocol):
@@ -190,7 +215,10 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         self._spent: Counter[str] = Counter()
         self._running = False  # the agent works on the turn
         self._stop = asyncio.Event()
-        self._messages: asyncio.Queue[MessageT | PermissionRequest | Exception] = asyncio.Queue(self.MOST_WAITING)
+        self._messages: asyncio.Queue[MessageT | PermissionRequest | StatusLine | Exception]
+        self._messages = asyncio.Queue(self.MOST_WAITING)
+        self._model_trouble: ProviderError | None = None  # how the agent's last call of the model failed, if it did
+        self._trouble_timers: list[asyncio.TimerHandle] = []
         self._requests: dict[str, ReplyHandler] = {}
         self._asking: set[asyncio.Future[PermissionVerdict | None]] = set()
         self._port = 0
@@ -239,7 +267,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
 
     def _reset(self) -> None:
         self._stop.clear()
-        self._prompt, self._answer, self._plan = None, "", ""
+        self._prompt, self._answer, self._plan, self._model_trouble = None, "", "", None
         self._spent.clear()
         self._waiting.clear()
 
@@ -267,6 +295,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
 
     async def _leave(self) -> None:
         """An agent that still works on the turn is ended: its words must not be taken for the next turn's."""
+        self._end_trouble()
         if self._running or self._client is None or not self._client.is_alive:
             await self.close()
 
@@ -274,13 +303,13 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         if self._stop.is_set():
             raise ProviderError("interrupted")
 
-    async def _receive(self) -> MessageT | PermissionRequest:
+    async def _receive(self) -> MessageT | PermissionRequest | StatusLine:
         message = await self._messages.get()
         if isinstance(message, Exception):
             raise message
         return message
 
-    def _deliver(self, message: MessageT | PermissionRequest | Exception) -> None:
+    def _deliver(self, message: MessageT | PermissionRequest | StatusLine | Exception) -> None:
         """From the client, whose end is an exception."""
         self._messages.put_nowait(message)
 
@@ -374,8 +403,37 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             self._port = forwarder.start(run, watch=watch)
         return forwarder.environment(self._port)
 
+    @property
+    def _is_at_work(self) -> bool:
+        """Return True while calls of the model are the turn's."""
+        return self._running
+
     def _receive_call_end(self, end: ModelCallEnd) -> None:
-        """A call of a model has ended, made by the agent."""
+        """A call of the model has ended. If nobody but an operator can help, the agent need not try for minutes."""
+        if not self._is_at_work:
+            return
+        trouble = self._model_trouble = read_call_end(end)
+        if trouble is None or not trouble.kind.is_passing:
+            self._end_trouble()
+        if trouble is None:
+            return
+        if trouble.kind in HOPELESS:
+            self._interject(trouble)
+        elif trouble.kind.is_passing and not self._trouble_timers:
+            call_later = asyncio.get_running_loop().call_later
+            self._trouble_timers = [
+                call_later(TOLD_AFTER, self._interject, StatusLine(STILL_TRYING)),
+                call_later(self._options.outage, self._interject, trouble),
+            ]
+
+    def _interject(self, message: StatusLine | ProviderError) -> None:
+        with suppress(asyncio.QueueFull):
+            self._deliver(message)
+
+    def _end_trouble(self) -> None:
+        for timer in self._trouble_timers:
+            timer.cancel()
+        self._trouble_timers = []
 
     def _mcp_servers(self) -> dict[str, McpServerConfig]:
         """The group's own servers where it says so, and the gateway's."""
@@ -388,6 +446,13 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         paths = [media.get_attachment_folder(self._place) / name for name in prompt.files]
         read = [(path, media.read_block(self.spec.name, path)) for path in paths]
         return [AttachedMedia(path, *block) for path, block in read if block is not None]
+
+
+def read_call_end(end: ModelCallEnd) -> ProviderError | None:
+    """Why a call of the model was not answered; None if it was."""
+    if end.status != 200:
+        return parse_provider_error(end.status, end.body)
+    return None if end.whole else ProviderError("the model's answer broke off", TurnErrorClass.NETWORK)
 
 
 def parse_options(spec: ProviderSpec, given: Mapping[str, Any], kind: type[OptionsT]) -> OptionsT:

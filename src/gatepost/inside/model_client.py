@@ -49,7 +49,7 @@ class ModelClient:
             await asyncio.sleep(pause)
 
     async def _send_once(self, body: bytes, watch: StreamWatch | None) -> CompletionReply:
-        wire, silence = self._wire, self._silence
+        wire, silence, begun = self._wire, self._silence, False
         async with post_request(self._endpoint, wire.path, wire.headers, body, silence) as response:
             if response.status != 200:
                 raise parse_provider_error(response.status, await response.read(), response.retry_after)
@@ -59,10 +59,14 @@ class ModelClient:
                 stream = wire.stream()
                 async for data in response.events():
                     stream.feed(data)
+                    begun = True
                     if (reply := stream.reply()) is not None:
                         return reply
                     if watch is not None:
                         watch(stream)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
+                why = f"the model's endpoint said what is not understood: {error}"
+                if begun:  # something on the way has spoilt it
+                    raise IncompleteResponse(why) from None
+                raise ProviderError(why) from None
         raise IncompleteResponse("the model's answer broke off")

@@ -8,25 +8,23 @@ check gets a platform and a channel of its own. Send nothing else to a platform 
 """
 
 import asyncio
-import importlib
-import inspect
-import pkgutil
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
 
 from gatepost.core.errors import NotFound
 from gatepost_testing.channel_suite import checks
-from gatepost_testing.channel_suite.grades import (
+from gatepost_testing.channel_suite.trial import PATIENCE_S, trying
+from gatepost_testing.grading import (
     Grade,
-    GradeEnd,
     GradeState,
+    SuiteCheck,
+    grade_check,
     is_noted,
     list_failures,
+    load_checks,
     render_notes,
     render_table,
 )
-from gatepost_testing.channel_suite.trial import PATIENCE_S, ChannelTrial, trying
 from gatepost_testing.platforms.base import EmulatedPlatform
 
 __all__ = [
@@ -40,20 +38,12 @@ __all__ = [
     "run_suite",
 ]
 
-SuiteCheck: TypeAlias = Callable[[ChannelTrial], Awaitable[None]]
-LONGEST_WHY = 300
 AT_ONCE = 6  # checks mostly wait
 
 
 def list_checks() -> list[tuple[str, str, SuiteCheck]]:
     """(area, name, function), in the order of files and of lines."""
-    found = []
-    for info in sorted(pkgutil.iter_modules(checks.__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{checks.__name__}.{info.name}")
-        for name, check in vars(module).items():
-            if name.startswith("check_") and inspect.iscoroutinefunction(check) and check.__module__ == module.__name__:
-                found.append((info.name, name.removeprefix("check_").replace("_", " "), check))
-    return found
+    return load_checks(checks)
 
 
 async def run_suite(
@@ -79,19 +69,11 @@ def _run(
     area: str, name: str, check: SuiteCheck, make_platform: Callable[[], EmulatedPlatform], patience: float
 ) -> Grade:
     """In a loop of its own, so that the tasks of one check are known from those of another."""
-    return asyncio.run(_grade(area, name, check, make_platform, patience))
+    return asyncio.run(grade_check(area, name, _try(check, make_platform, patience)))
 
 
-async def _grade(
-    area: str, name: str, check: SuiteCheck, make_platform: Callable[[], EmulatedPlatform], patience: float
-) -> Grade:
-    try:
-        async with trying(make_platform, patience) as trial:
-            await check(trial)
-            note = trial.note
-    except GradeEnd as end:
-        return Grade(check=name, area=area, state=end.state, why=end.why)
-    except Exception as error:  # noqa: BLE001  whatever an adapter or its emulator raises is its grade
-        why = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
-        return Grade(check=name, area=area, state=GradeState.FAIL, why=" ".join(why.split())[:LONGEST_WHY])
-    return Grade(check=name, area=area, state=GradeState.PASS, why=note)
+async def _try(check: SuiteCheck, make_platform: Callable[[], EmulatedPlatform], patience: float) -> str:
+    """Return the note to its pass."""
+    async with trying(make_platform, patience) as trial:
+        await check(trial)
+        return trial.note

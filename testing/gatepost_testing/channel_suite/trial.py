@@ -34,7 +34,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Store
-from gatepost_testing.channel_suite.grades import CheckImpossible, FeatureMissing
+from gatepost_testing.grading import CheckImpossible, FeatureMissing
 from gatepost_testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault, ShownMessage
 from gatepost_testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
 

@@ -5,15 +5,19 @@ import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
+from gatepost.inside import coding_agent
 from gatepost.inside.acp.agent import read_env
-from gatepost.inside.agent_loop import CUT_ANSWER
+from gatepost.inside.agent_loop import CUT_ANSWER, STILL_TRYING
+from gatepost.inside.coding_agent import RetryingAgentOptions
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
@@ -546,6 +550,29 @@ async def test_a_key_that_is_not_accepted_is_told_at_once_however_long_the_agent
         _, failed = await answer(agent, make_batch("ask the model"))
 
         assert isinstance(failed, TurnFailed) and failed.kind == "auth"
+
+
+async def test_an_overload_is_waited_out_as_long_as_the_group_says_and_people_are_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coding_agent, "TOLD_AFTER", 0.05)
+    busy = b"HTTP/1.1 529 Overloaded\r\ncontent-length: 0\r\n\r\n"
+    async with a_way_out(tmp_path, busy), an_agent(tmp_path, outage=0.2) as agent:
+        _, *told, failed = await read_all(agent.query(make_batch("ask the model"), ""))
+
+        assert told == [StatusLine(STILL_TRYING)]
+        assert isinstance(failed, TurnFailed) and failed.kind == "overload"
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "longest", "count"),
+    [({}, 0.5, 32.0, 15), ({}, 0.2, inf, 11), ({"outage": 1}, 0.5, 32.0, 2), ({"retries": "0"}, 0.5, 32.0, 0)],
+)
+def test_an_agent_is_told_as_many_retries_as_an_outage_has_room_for(
+    given: dict[str, Any], first: float, longest: float, count: int
+) -> None:
+    options = msgspec.convert(given, RetryingAgentOptions, strict=False)
+    assert options.count_retries(first, longest) == count
 
 
 async def test_an_answer_that_reached_its_limit_says_so(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 The protocol has no system prompt, so the group's is the first thing that a conversation is told, and again when it has
 changed. Messages that the agent repeats when it loads a conversation are not sent again. The agent is a stranger's
 program: nothing it says or leaves out holds up the runner. Nor is it relied on to tell how its calls of the model
-ended: those that go the session's way out are watched.
+ended.
 """
 
 import asyncio
 import os
 import shlex
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -22,13 +21,12 @@ from gatepost.inside.acp import protocol
 from gatepost.inside.acp.protocol import AcpEventBuilder
 from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
-from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.sent_prompts import AcpSentPromptLog, SentPrompt
 from gatepost.inside.prompts.system_prompt import render_rules, system_prompt
-from gatepost.inside.provider_errors import ProviderError, parse_provider_error
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
     DraftText,
@@ -36,6 +34,7 @@ from gatepost.inside.providers.contract import (
     Misconfigured,
     PermissionRequest,
     ProviderContext,
+    StatusLine,
     Text,
 )
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -45,7 +44,6 @@ FORGOTTEN = (
     " folder are as you left them."
 )
 CHANGED = "What you were told about yourself has changed. From here on this holds:"
-HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
 GRACE = 3.0  # seconds in which a cancelled turn may end by itself
 
 T = TypeVar("T")
@@ -105,7 +103,6 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         self._prompting: asyncio.Task[None] | None = None
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
-        self._model_trouble: ProviderError | None = None  # how the agent's last call of the model failed, if it did
 
     def _get_command(self) -> str:
         """How the agent is started, where the group's option `command` does not say it."""
@@ -274,13 +271,15 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
         self._system = None if known else system
         self._titles.clear()
-        self._model_trouble = None
         self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
 
     async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
         events = AcpEventBuilder()
         while True:
             message = await self._receive()
+            if isinstance(message, StatusLine):
+                yield message
+                continue
             if self._prompt is not None and self._waiting.pop(self._prompt.id, None) is not None:
                 self._replay.record_sent(self._conversation, self._prompt, self._system)
             if isinstance(message, protocol.PromptResponse):
@@ -303,14 +302,9 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         cut = text and message.stop_reason == "max_tokens"
         self._answer, self._running = f"{text}\n\n{CUT_ANSWER}" if cut else text, False
 
-    def _receive_call_end(self, end: ModelCallEnd) -> None:
-        """Keep in mind how a call ended. If nobody but an operator can help, the agent need not try for minutes."""
-        if self._prompting is None or self._prompting.done():
-            return
-        self._model_trouble = read_call_end(end)
-        if self._model_trouble is not None and self._model_trouble.kind in HOPELESS:
-            with suppress(asyncio.QueueFull):
-                self._deliver(self._model_trouble)
+    @property
+    def _is_at_work(self) -> bool:
+        return self._prompting is not None and not self._prompting.done()
 
     def _find_trouble(self, stop_reason: str, text: str) -> str:
         """Why a turn that has ended is not answered; '' if it is."""
@@ -403,13 +397,6 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             task.cancel()
             stop.cancel()
             await asyncio.gather(task, stop, return_exceptions=True)
-
-
-def read_call_end(end: ModelCallEnd) -> ProviderError | None:
-    """Why a call of the model was not answered; None if it was."""
-    if end.status != 200:
-        return parse_provider_error(end.status, end.body)
-    return None if end.whole else ProviderError("the model's answer broke off", TurnErrorClass.NETWORK)
 
 
 def model_to_choose(memory: Path, conversation: str, setter: protocol.SessionSetter, wanted: str) -> str:

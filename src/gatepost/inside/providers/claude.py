@@ -23,7 +23,7 @@ from gatepost.inside.coding_agent import (
     LONGEST_RESULT,
     AttachedMedia,
     CodingAgent,
-    CodingAgentOptions,
+    RetryingAgentOptions,
     get_patience,
 )
 from gatepost.inside.drafts import add_piece
@@ -42,6 +42,7 @@ from gatepost.inside.providers.contract import (
     PermissionRequest,
     PermissionRequestKind,
     ProviderContext,
+    StatusLine,
     Text,
     ToolResult,
     ToolUse,
@@ -72,10 +73,7 @@ _STATUS = {
     "overloaded": 529,
     "server_error": 500,
 }
-
-
-class ClaudeOptions(CodingAgentOptions, frozen=True):
-    retries: int = 4  # of one request to the model
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 32.0  # seconds between its retries
 
 
 class ClaudeClient:
@@ -124,10 +122,10 @@ class ClaudeClient:
     mcp_client={"file": ".mcp.json of a project, or a file for `claude --mcp-config`", "entry": {"type": "stdio"}},
     trial={"retries": 1},
 )
-class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
+class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):
     def __init__(self, place: ProviderContext) -> None:
         log = SentPromptLog(place.state / "handed.json", place.state / "home" / ".claude" / "projects")
-        super().__init__(place, ClaudeOptions, log)
+        super().__init__(place, RetryingAgentOptions, log)
         self._sdk = load_sdk()
         self._system, self._listed = "", b""  # what the client was started with
         self._tells_drafts = False  # whether the client tells what it writes
@@ -208,7 +206,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
             **super()._environment(),
             "IS_SANDBOX": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_MAX_RETRIES": str(self._options.retries),
+            "CLAUDE_CODE_MAX_RETRIES": str(self._options.count_retries(FIRST_PAUSE, LONGEST_PAUSE)),
             "ENABLE_TOOL_SEARCH": "false",  # else the group's tools are hidden behind a search
         }
 
@@ -266,6 +264,8 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
             message = await self._receive()
             if isinstance(message, PermissionRequest):
                 yield self._fill_plan(message)
+            elif isinstance(message, StatusLine):
+                yield message
             elif isinstance(message, sdk.UserMessage):
                 self._waiting.pop(message.uuid or "", None)
                 for event in self._tool_results(message):

@@ -7,8 +7,8 @@ from typing import Any
 from gatepost.channels.contract import AddCheck, ChannelEnded, EndReason, SupportsCheck
 from gatepost.core.errors import Unavailable
 from gatepost_testing.channel_suite.checks.receiving import find_texts
-from gatepost_testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost_testing.channel_suite.trial import ChannelTrial, close_channel
+from gatepost_testing.grading import CheckImpossible, FeatureMissing
 from gatepost_testing.platforms.base import PlatformFault
 from gatepost_testing.platforms.wiring import make_channel
 

@@ -10,8 +10,8 @@ from gatepost.channels.contract import ChannelEnded, EndReason, SupportsLookup
 from gatepost.core.errors import GatepostError
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages.outbox import EffectState
-from gatepost_testing.channel_suite.grades import CheckImpossible, FeatureMissing, OutcomeUnknown
 from gatepost_testing.channel_suite.trial import ChannelTrial
+from gatepost_testing.grading import CheckImpossible, FeatureMissing, OutcomeUnknown
 from gatepost_testing.platforms.base import PlatformFault
 
 WORDS = "said exactly once"

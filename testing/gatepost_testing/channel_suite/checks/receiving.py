@@ -4,8 +4,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.messages import address
 from gatepost.messages.inbound import AttachmentKind, Inbound, Verb
 from gatepost.messages.outbound import Feature
-from gatepost_testing.channel_suite.grades import FeatureMissing
 from gatepost_testing.channel_suite.trial import ChannelTrial
+from gatepost_testing.grading import FeatureMissing
 from gatepost_testing.platforms.base import GivenFile
 
 MANY = 12

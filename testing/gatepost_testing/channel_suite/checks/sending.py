@@ -18,8 +18,8 @@ from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Feature, Op, PassedMessage, PromptButton
 from gatepost.messages.text_size import measure
 from gatepost.store.messages.outbox import EffectState
-from gatepost_testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost_testing.channel_suite.trial import ChannelTrial
+from gatepost_testing.grading import CheckImpossible, FeatureMissing
 from gatepost_testing.markdown_scanner import strip_markdown
 from gatepost_testing.platforms.base import NotOffered
 

@@ -8,9 +8,10 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from math import inf
 
 from gatepost.inside import bridge, media, programs
-from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions, PermissionVerdict
+from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
 from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, own_servers
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
@@ -39,18 +40,19 @@ from gatepost.inside.providers.contract import (
     Mode,
     PermissionRequest,
     ProviderContext,
+    StatusLine,
     Text,
     provider,
 )
 from gatepost.jsonrpc.messages import render_notification
 
 PLAN, AFTER_PLAN = "plan", "on-request"
+FIRST_PAUSE = 0.2  # seconds between its retries; each is twice as long as the one before
 # When Codex asks before it acts, in its own words; while it plans, before everything that is not known to be harmless.
 POLICIES = {"never": "never", "on-request": "on-request", "untrusted": "untrusted", PLAN: "untrusted"}
 
 
-class CodexOptions(CodingAgentOptions, frozen=True):
-    retries: int = 4  # of one request to the model
+class CodexOptions(RetryingAgentOptions, frozen=True):
     effort: str = ""  # how long the model thinks; "": as the model's vendor says
 
 
@@ -159,7 +161,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             command=bridge.command(str(self._place.router)),
             own=own_servers(self._place.agent, self._options.own_mcp),
             folder=str(self._place.start),
-            retries=self._options.retries,
+            retries=self._options.count_retries(FIRST_PAUSE, inf),
             effort=self._options.effort,
             catalog=str(catalog) if plain else "",
         )
@@ -228,7 +230,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         answer = ""
         while True:
             message = await self._receive()
-            if isinstance(message, PermissionRequest):
+            if isinstance(message, PermissionRequest | StatusLine):
                 yield message
                 continue
             for event in self._read_notice(message):

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gatepost.inside import bridge, forwarder, programs
-from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions, PermissionVerdict
+from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
 from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.prompts.system_prompt import system_prompt
@@ -28,6 +28,7 @@ from gatepost.inside.providers.contract import (
     PermissionRequest,
     PermissionRequestKind,
     ProviderContext,
+    StatusLine,
     Text,
     provider,
 )
@@ -49,6 +50,7 @@ from gatepost.inside.providers.opencode.protocol import (
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 
 NUDGES = 3  # how often opencode is reminded of what it has not taken up
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0  # seconds between its retries
 WAIT = 60.0  # seconds; who must wait longer for the model is told so instead
 TITLE = "gatepost"  # a session that has one does not ask the model for one
 PLAN, AFTER_PLAN = "plan", "allow"
@@ -66,11 +68,10 @@ _ENVIRONMENT = {
 }
 
 
-class OpencodeOptions(CodingAgentOptions, frozen=True):
+class OpencodeOptions(RetryingAgentOptions, frozen=True):
     api: str = ""  # messages, responses or chat; "": by the model's name
     context: int = 200_000  # tokens that the model can have before it
     max_tokens: int = 8192  # of one answer
-    retries: int = 4  # of one request to the model
 
     def __post_init__(self) -> None:
         if self.api not in ("", *APIS):
@@ -242,6 +243,9 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             message = await self._receive()
             if isinstance(message, PermissionRequest):
                 continue  # opencode's come as events
+            if isinstance(message, StatusLine):
+                yield message
+                continue
             for event in reader.read(message):
                 if isinstance(event, DraftText) and not self._place.is_watched():
                     continue
@@ -280,7 +284,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         if event.type != "session.status":
             return None
         status = event.properties.get("status") or {}
-        trouble = read_retry(status, self._options.retries, WAIT, time.time())
+        most = self._options.count_retries(FIRST_PAUSE, LONGEST_PAUSE)
+        trouble = read_retry(status, most, WAIT, time.time())
         stopped = self._stop.is_set() and status.get("type") == "busy"
         if trouble is not None or stopped:
             await self._cancel(client)  # also one that was stopped before it had begun
