@@ -283,6 +283,12 @@ _OPENAI_CREDIT: Body = {
 # OpenAI Responses.
 
 
+def _response_overflow(prompt: int, longest: int, window: int) -> Body:
+    said = "Your input exceeds the context window of this model. Please adjust your input and try again."
+    about = {"id": _new("resp"), "object": "response", "created_at": 1, "status": "failed", "output": []}
+    return {**about, "error": {"code": "context_length_exceeded", "message": said}, "usage": None}
+
+
 def _response_lines(body: Body) -> list[ModelScriptMessage]:
     given = body.get("input", [])
     if isinstance(given, str):
@@ -411,6 +417,6 @@ RESPONSES = ModelApiFormat(
     _response_whole,
     _response_stream,
     _openai_error,
-    _openai_overflow,
+    _response_overflow,
     (429, _OPENAI_CREDIT),
 )

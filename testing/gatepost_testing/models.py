@@ -199,7 +199,10 @@ class ModelEndpoint:
     async def _speak(self, request: RecordedRequest, shape: ModelApiFormat, writer: asyncio.StreamWriter) -> bool:
         body = request.body
         if (overflow := self._find_overflow(request, shape, body)) is not None:
-            _send(writer, 400, overflow)
+            if shape is RESPONSES and body.get("stream"):  # the vendor says it within the stream
+                _send_event(writer, {"type": "response.failed", "sequence_number": 0, "response": overflow})
+            else:
+                _send(writer, 400, overflow)
             return True
         spoken = make_answer(self.script, shape.lines(body), shape.tools(body))
         reply = spoken.reply
@@ -289,6 +292,12 @@ def _send(
     data = GARBAGE.encode() if malformed else json.dumps(body).encode()
     about = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
     writer.write(_head(status, about) + (data[: len(data) // 2] if cut else data))
+
+
+def _send_event(writer: asyncio.StreamWriter, data: dict[str, Any]) -> None:
+    writer.write(_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
+    _chunk(writer, f"event: {data['type']}\ndata: {json.dumps(data)}\n\n")
+    writer.write(b"0\r\n\r\n")
 
 
 async def _stream(

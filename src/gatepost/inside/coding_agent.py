@@ -197,6 +197,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
 
     spec: ClassVar[ProviderSpec]  # what @provider declares
     takes_pushes = True
+    busy_status: ClassVar[int] = 429  # that it sees in the place of "too many requests"
     MOST_WAITING: ClassVar[int] = 0  # messages; an agent that says more is read later. 0: any number
 
     def __init__(self, place: ProviderContext, kind: type[OptionsT], log: SentPromptLog, after_plan: str = "") -> None:
@@ -400,7 +401,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
             def watch(end: ModelCallEnd) -> None:
                 loop.call_soon_threadsafe(self._receive_call_end, end)
 
-            self._port = forwarder.start(run, watch=watch)
+            self._port = forwarder.start(run, watch=watch, busy_status=self.busy_status)
         return forwarder.environment(self._port)
 
     @property

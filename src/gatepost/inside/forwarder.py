@@ -24,6 +24,7 @@ CHUNK = 64 * 1024
 LOOPBACK = "127.0.0.1"
 MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/")  # what a call of a model begins with
 LARGEST_BEGINNING = 8192  # bytes of an answer that are reported
+BUSY = 429  # too many requests
 PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is put in outside
 
 
@@ -58,9 +59,9 @@ def environment(port: int) -> dict[str, str]:
     }
 
 
-def start(run: Path, port: int = 0, watch: Watch | None = None) -> int:
+def start(run: Path, port: int = 0, watch: Watch | None = None, busy_status: int = BUSY) -> int:
     """Serve from a thread of this process, as long as it lives; the port. `watch` is called in that thread, before the
-    client sees the end of an answer."""
+    client sees the end of an answer. `busy_status`: what the client sees in the place of 429."""
     opened = threading.Event()
     found: list[int | OSError] = []
 
@@ -69,7 +70,7 @@ def start(run: Path, port: int = 0, watch: Watch | None = None) -> int:
         opened.set()
 
     threading.Thread(
-        target=lambda: asyncio.run(_serve(run, port, report, watch)), name="forwarder", daemon=True
+        target=lambda: asyncio.run(_serve(run, port, report, watch, busy_status)), name="forwarder", daemon=True
     ).start()
     opened.wait()
     if isinstance(found[0], OSError):
@@ -77,11 +78,17 @@ def start(run: Path, port: int = 0, watch: Watch | None = None) -> int:
     return found[0]
 
 
-async def _serve(run: Path, port: int, report: Callable[[int | OSError], None], watch: Watch | None = None) -> None:
+async def _serve(
+    run: Path,
+    port: int,
+    report: Callable[[int | OSError], None],
+    watch: Watch | None = None,
+    busy_status: int = BUSY,
+) -> None:
     joined: set[asyncio.Task[None]] = set()  # the loop forgets a task whose connection it no longer listens to
 
     def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(_join(reader, writer, run / SOCKET, watch))
+        task = asyncio.get_running_loop().create_task(_join(reader, writer, run / SOCKET, watch, busy_status))
         joined.add(task)
         task.add_done_callback(joined.discard)
 
@@ -126,7 +133,11 @@ class ModelCallWatch:
 
 
 async def _join(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path, watch: Watch | None = None
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    path: Path,
+    watch: Watch | None = None,
+    busy_status: int = BUSY,
 ) -> None:
     try:
         inner, out = await asyncio.open_unix_connection(path, limit=CHUNK)
@@ -141,7 +152,7 @@ async def _join(
                 call.end()
 
         up = asyncio.ensure_future(_pump(reader, out, call.send if call else None))
-        down = asyncio.ensure_future(_pump(inner, writer, call.receive if call else None, end))
+        down = asyncio.ensure_future(_pump(inner, writer, call.receive if call else None, end, busy_status))
         await asyncio.wait({down})  # the gateway ends a connection, never the client's last word
         if down.result():
             await asyncio.wait({up}, timeout=2.0)  # what the client still sends is read, or it misses the answer
@@ -156,12 +167,17 @@ async def _pump(
     sink: asyncio.StreamWriter,
     passed: Callable[[bytes], None] | None = None,
     ended: Callable[[], None] | None = None,
+    busy_status: int = BUSY,
 ) -> bool:
     """False: one side is gone."""
+    head = b"HTTP/1.1 %d " % BUSY
     try:
         while piece := await source.read(CHUNK):
             if passed is not None:
                 passed(piece)
+            if busy_status != BUSY and piece.startswith(head):
+                piece = b"HTTP/1.1 %d %s" % (busy_status, piece[len(head) :])
+            busy_status = BUSY  # a head comes once
             sink.write(piece)
             await sink.drain()
         if ended is not None:

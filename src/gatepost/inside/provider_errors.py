@@ -68,7 +68,7 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
     said = " ".join(error.message.split())[:LONGEST]
     if found := BUDGET.search(said):
         return ProviderError(found[0], TurnErrorClass.BUDGET)
-    if status == 402 or names & QUOTA or "credit balance is too low" in said:
+    if status == 402 or names & QUOTA or "credit balance is too low" in said.lower():
         return ProviderError(said or "the model's account has no quota left", TurnErrorClass.QUOTA, retry_after)
     if status == 401 or names & AUTH or REFUSED_KEY in said:
         return ProviderError(said or "the model's account was not accepted", TurnErrorClass.AUTH)

@@ -17,6 +17,7 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
+from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.coding_agent import (
     DENIED,
     LONGEST_ERROR,
@@ -279,7 +280,8 @@ class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):
                     yield event
             elif isinstance(message, sdk.ResultMessage):
                 self._spent.update(_usage(message))
-                if (trouble := self._trouble(message, fault)) is not None:
+                cut = message.is_error and message.stop_reason == "max_tokens" and not self._stop.is_set()
+                if not cut and (trouble := self._trouble(message, fault)) is not None:
                     raise trouble
                 if self._prompt is not None:
                     self._waiting.pop(self._prompt.id, None)  # a command is answered without an echo
@@ -287,7 +289,7 @@ class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):
                     break
                 if message.result:
                     yield Text(message.result)
-        self._answer, self._running = message.result or "", False
+        self._answer, self._running = CUT_ANSWER if cut else message.result or "", False
 
     def _fill_plan(self, asked: PermissionRequest) -> PermissionRequest:
         """Claude Code tells a plan's text only if it lies in the file that it plans in. Otherwise it is what the model
@@ -341,6 +343,8 @@ class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):
         if not message.is_error:
             return None
         reason = message.result or "; ".join(message.errors or ()) or message.subtype
+        if message.stop_reason == "refusal":
+            return ProviderError(reason, TurnErrorClass.REFUSAL)
         status = message.api_error_status or _STATUS.get(fault)
         if status:
             return parse_provider_error(status, reason.encode())

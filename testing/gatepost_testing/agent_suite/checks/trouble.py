@@ -11,6 +11,7 @@ from gatepost_testing.models import GARBAGE
 SORRY = "Sorry, I could not answer your message: "
 BUSY = f"{SORRY}the model has too much to do at the moment."
 LONG = "One two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen."
+OWN_WAY = "\n\n".join(["The first half", "A piece", "A piece", "A piece"])  # of an agent that goes on by itself
 SHORT_OUTAGE_S, LONG_OUTAGE_S = 5, 45
 # Nothing of these is for people: names of classes, statuses, addresses, the vendor's own JSON.
 INTERNALS = ("{", "http", "Error", "<html", "status", "127.0.0.1", "egress", "gatepost")
@@ -107,8 +108,12 @@ async def check_endpoint_down_5_min(trial: AgentTrial) -> None:
 
 
 async def check_truncated_answer(trial: AgentTrial) -> None:
-    """An answer that reaches its length limit says so, and can go on."""
+    """An answer that reaches its length limit is delivered, says so, and can go on."""
+    more: dict[str, Any] = {"when": "token limit hit", "do": [{"say": "A piece", "stop": "max_tokens"}]}
     cut: dict[str, Any] = {"when": "tell me all", "do": [{"say": "The first half", "stop": "max_tokens"}]}
-    async with trial.running(cut, {"when": "go on then", "do": [{"say": "the second half"}]}):
-        expect(await trial.ask("tell me all"), [f"The first half\n\n{CUT_ANSWER}"])
+    async with trial.running({"when": "go on then", "do": [{"say": "the second half"}]}, more, cut):
+        said = await trial.ask("tell me all")
+        assert "\n\n".join(said) in (f"The first half\n\n{CUT_ANSWER}", f"{OWN_WAY}\n\n{CUT_ANSWER}"), said
         expect(await trial.ask("go on then"), ["the second half"])
+    if "A piece" in said:
+        trial.note = "the program first goes on by itself, a few times"

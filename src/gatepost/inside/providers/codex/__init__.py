@@ -11,9 +11,11 @@ from contextlib import suppress
 from math import inf
 
 from gatepost.inside import bridge, media, programs
+from gatepost.inside.agent_loop import CUT_ANSWER, SUMMING_UP
 from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
 from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, own_servers
+from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError
@@ -24,6 +26,8 @@ from gatepost.inside.providers.codex.app_server import (
     AppServerRequest,
 )
 from gatepost.inside.providers.codex.protocol import (
+    is_cut,
+    is_refused,
     read_item,
     read_permission,
     read_turn_error,
@@ -45,8 +49,14 @@ from gatepost.inside.providers.contract import (
     provider,
 )
 from gatepost.jsonrpc.messages import render_notification
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 PLAN, AFTER_PLAN = "plan", "on-request"
+SUMMED_UP = (
+    "The conversation had become too long for you, so its older part was summed up. The last message before that is not"
+    " answered yet: answer it now."
+)
+MOST_REFUSALS = 2  # of a turn; with the first, Codex tells the model about it
 FIRST_PAUSE = 0.2  # seconds between its retries; each is twice as long as the one before
 # When Codex asks before it acts, in its own words; while it plans, before everything that is not known to be harmless.
 POLICIES = {"never": "never", "on-request": "on-request", "untrusted": "untrusted", PLAN: "untrusted"}
@@ -74,6 +84,8 @@ class CodexOptions(RetryingAgentOptions, frozen=True):
     trial={"retries": 1},
 )
 class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
+    busy_status = 503  # after a 429 it would not ask again
+
     def __init__(self, place: ProviderContext) -> None:
         transcripts = place.state / "home" / "sessions"
         log = SentPromptLog(place.state / "handed.json", transcripts, "*/*/*/rollout-*-{}.jsonl")
@@ -227,19 +239,31 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
                 self._deliver(refused)
 
     async def _events(self, client: AppServer) -> AsyncIterator[Event]:
-        answer = ""
+        answer, compacted, refusals = "", False, 0
         while True:
             message = await self._receive()
             if isinstance(message, PermissionRequest | StatusLine):
                 yield message
                 continue
+            if message.method == "error" and self._is_ours(message) and is_refused(message.params.get("error") or {}):
+                refusals += 1
+                if refusals >= MOST_REFUSALS:
+                    raise ProviderError("the model declined to answer", TurnErrorClass.REFUSAL)
             for event in self._read_notice(message):
                 answer = event.text if isinstance(event, Text) else answer
                 yield event
             if message.method == "turn/completed" and self._is_ours(message):
+                turn = message.params["turn"]
                 self._turn, self._last, self._running = "", self._turn, False
-                if (trouble := read_turn_error(message.params["turn"], self._stop.is_set())) is not None:
+                trouble = None if is_cut(turn) else read_turn_error(turn, self._stop.is_set())
+                if trouble is not None and trouble.kind is TurnErrorClass.OVERFLOW and not compacted:
+                    compacted, self._running = True, True
+                    yield StatusLine(SUMMING_UP)
+                    await self._compact(client, trouble)
+                    continue
+                if trouble is not None:
                     raise trouble
+                answer = CUT_ANSWER if is_cut(turn) else answer
                 if not self._waiting:
                     break
                 for sent in list(self._waiting.values()):  # it ended before it took them up
@@ -248,6 +272,25 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             yield Text(self._plan)
         else:
             self._answer = answer
+
+    async def _compact(self, client: AppServer, trouble: ProviderError) -> None:
+        """Have the conversation summed up, and the turn that was too large for the model gone on with."""
+        await client.ask("thread/compact/start", threadId=self._conversation)
+        while True:
+            message = await self._receive()
+            if isinstance(message, PermissionRequest | StatusLine):
+                continue
+            if message.method == "turn/started" and message.params.get("threadId") == self._conversation:
+                self._turn = str(message.params["turn"]["id"])
+            elif message.method == "turn/completed" and self._is_ours(message):
+                break
+        if message.params["turn"].get("status") != "completed":
+            raise trouble
+        self._check_stop()
+        note = {"type": "text", "text": prompt.render_note("compacted", SUMMED_UP)}
+        about: dict[str, object] = {"approvalPolicy": POLICIES[self._mode], "threadId": self._conversation}
+        answer = await client.ask("turn/start", input=[note], **about)
+        self._turn = str(answer["turn"]["id"])
 
     def _is_ours(self, notice: AppServerNotification) -> bool:
         """Rather than a sub-agent's, or of a turn that was ended."""

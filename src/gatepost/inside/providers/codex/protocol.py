@@ -59,6 +59,7 @@ _APPROVALS = {
 _QUESTION = "item/tool/requestUserInput"
 _TOOL_CALL = "mcpServer/elicitation/request"  # so it asks whether a tool of somebody else's server may be used
 _NAMED = re.compile(r'tool "([^"]+)"')  # and says only there which one
+_INCOMPLETE = "Incomplete response returned, reason: "
 _DRESSED = re.compile(r"unexpected status \d+ [^:]*: (.*), url: \S+", re.DOTALL)  # what Codex makes of an answer
 
 Json = dict[str, Any]
@@ -247,6 +248,16 @@ def render_collaboration(*, plan: bool, model: str, effort: str) -> Json:
     return {"mode": "plan" if plan else "default", "settings": settings}
 
 
+def is_cut(turn: Json) -> bool:
+    """Return True if the turn ended because an answer reached its length limit."""
+    return f"{_INCOMPLETE}max_output_tokens" in str((turn.get("error") or {}).get("message"))
+
+
+def is_refused(error: Json) -> bool:
+    """Return True if the model declined to answer. Codex asks it again and again."""
+    return f"{_INCOMPLETE}content_filter" in f"{error.get('message')} {error.get('additionalDetails')}"
+
+
 def read_turn_error(turn: Json, stopped: bool) -> ProviderError | None:
     """Why a turn ended before its time; None: it did not."""
     status, error = turn.get("status"), turn.get("error") or {}
@@ -255,6 +266,10 @@ def read_turn_error(turn: Json, stopped: bool) -> ProviderError | None:
     if status == "completed":
         return None
     reason, info = str(error.get("message") or "it did not say why"), error.get("codexErrorInfo")
+    if is_refused(error):
+        return ProviderError("the model declined to answer", TurnErrorClass.REFUSAL)
+    if info == "contextWindowExceeded":
+        return ProviderError(reason, TurnErrorClass.OVERFLOW)
     if reason.startswith("{"):  # a request that was wrong: the endpoint's own words
         return parse_provider_error(400, reason.encode())
     if code := _status(info):

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gatepost.inside import bridge, forwarder, programs
+from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
 from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
@@ -48,6 +49,7 @@ from gatepost.inside.providers.opencode.protocol import (
     render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 NUDGES = 3  # how often opencode is reminded of what it has not taken up
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 30.0  # seconds between its retries
@@ -251,7 +253,10 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
                     continue
                 if isinstance(event, PermissionRequest):
                     self._requests[event.id] = partial(self._reply, client, event)
-                answer = event.text if isinstance(event, Text) else answer
+                if isinstance(event, Text):
+                    answer = event.text
+                    if trouble is not None and trouble.kind is TurnErrorClass.OVERFLOW:
+                        trouble = None  # it has made the conversation shorter, and gone on
                 yield event
             for id in [each for each in self._waiting if each <= reader.newest]:
                 del self._waiting[id]
@@ -275,7 +280,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         if self._mode == PLAN and answer.strip():
             self._plan = answer  # its plans are what it says
         else:
-            self._answer = answer
+            self._answer = CUT_ANSWER if reader.is_cut else answer
 
     async def _trouble(self, client: OpencodeServer, event: OpencodeEvent) -> ProviderError | None:
         """Why the turn ends badly, when opencode is idle again."""
@@ -285,7 +290,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             return None
         status = event.properties.get("status") or {}
         most = self._options.count_retries(FIRST_PAUSE, LONGEST_PAUSE)
-        trouble = read_retry(status, most, WAIT, time.time())
+        trouble = read_retry(status, most, WAIT, time.time(), self._model_trouble)
         stopped = self._stop.is_set() and status.get("type") == "busy"
         if trouble is not None or stopped:
             await self._cancel(client)  # also one that was stopped before it had begun

@@ -178,6 +178,7 @@ class OpencodeEventReader:
         self._seen: set[tuple[str, str]] = set()
         self._written: dict[str, str] = {}  # texts that the model is at
         self.spent: Counter[str] = Counter()
+        self.is_cut = False  # the last answer reached its length limit
         self.newest = ""  # the newest message that the model has before it
 
     def read(self, event: OpencodeEvent) -> list[Event]:
@@ -212,6 +213,7 @@ class OpencodeEventReader:
             case "tool":
                 return self._tool(part, part.get("state") or {})
             case "step-finish" if self._is_new(part, "spent"):
+                self.is_cut = part.get("reason") == "length"
                 self._spend(part.get("tokens") or {})
         return []
 
@@ -288,11 +290,16 @@ def read_error(error: Mapping[str, Any]) -> ProviderError:
             return parse_provider_error(status, str(data.get("responseBody") or reason).encode())
         case "APIError":
             return ProviderError(f"the model cannot answer just now ({reason})", TurnErrorClass.RETRYABLE)
+    if "content filter" in reason:
+        return ProviderError("the model declined to answer", TurnErrorClass.REFUSAL)
     return ProviderError(f"opencode could not go on: {reason}")
 
 
-def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float) -> ProviderError | None:
-    """It asks the model again and again, for ever: when that is enough. `now` in seconds."""
+def read_retry(
+    status: Mapping[str, Any], most: int, patience: float, now: float, seen: ProviderError | None = None
+) -> ProviderError | None:
+    """It asks the model again and again, for ever: when that is enough. `now` in seconds; `seen`: how its last call of
+    the model failed, as the endpoint said it."""
     if status.get("type") != "retry":
         return None
     following = status.get("next")
@@ -300,6 +307,6 @@ def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float
     if int(status.get("attempt") or 0) <= most and wait <= patience:
         return None
     reason = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
-    return ProviderError(
-        f"the model cannot answer just now ({reason})", TurnErrorClass.RETRYABLE, wait if wait > patience else None
-    )
+    message = seen.message if seen is not None else f"the model cannot answer just now ({reason})"
+    kind = seen.kind if seen is not None else TurnErrorClass.RETRYABLE
+    return ProviderError(message, kind, wait if wait > patience else None)
