@@ -31,6 +31,7 @@ from gatepost_testing.grading import (
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 GRADES = DOCS / "agent-grades.json"
+NEVER_RUN = "no run is written down yet"
 
 
 class ProviderGrades(msgspec.Struct):
@@ -52,14 +53,18 @@ def list_grades(stored: ProviderGrades) -> list[Grade]:
 
 def render_grades() -> str:
     stored = read_grades()
-    found = {name: list_grades(each) for name, each in stored.items()}
+    missing = {name: ProviderGrades("", "", {}) for name in COLUMNS if name not in stored}
+    columns = {**stored, **missing}
+    found = {name: list_grades(each) for name, each in columns.items()}
     tried = {name: grades for name, grades in found.items() if any(_is_tried(each) for each in grades)}
     count = {name: sum(each.state is GradeState.PASS for each in grades) for name, grades in found.items()}
     lines = [render_table(found), f"| **passed, of {len(list_checks())}** | {_join(count)} |"]
-    lines += [f"| run on | {_join({name: each.date for name, each in stored.items()})} |"]
-    lines += [f"| program | {_join({name: each.version for name, each in stored.items()})} |"]
+    lines += [f"| run on | {_join({name: each.date for name, each in columns.items()})} |"]
+    lines += [f"| program | {_join({name: each.version for name, each in columns.items()})} |"]
     notes = render_notes(tried)
-    notes += [f"? {name}: {grades[0].why}" for name, grades in sorted(found.items()) if name not in tried]
+    for name, grades in sorted(found.items()):
+        if name not in tried:
+            notes.append(f"? {name}: {grades[0].why if grades else NEVER_RUN}")
     return "\n".join([*lines, "", *(f"- {each}" for each in notes)])
 
 

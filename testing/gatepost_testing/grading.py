@@ -105,7 +105,7 @@ def render_table(by_kind: Mapping[str, Sequence[Grade]]) -> str:
     rows = list(dict.fromkeys((each.area, each.check) for kind in kinds for each in by_kind[kind]))
     lines = [f"| check | {' | '.join(kinds)} |", f"|---{'|---' * len(kinds)}|"]
     for _, check in rows:
-        cells = [MARKS[found[kind][check].state] if check in found[kind] else "" for kind in kinds]
+        cells = [MARKS[found[kind][check].state if check in found[kind] else GradeState.NOT_TRIED] for kind in kinds]
         lines.append(f"| {check} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

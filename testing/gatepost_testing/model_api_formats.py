@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gatepost_testing.model_script import ModelScriptAnswer, ModelScriptMessage, OfferedTool
 
+PICTURES = ('<system event="pictures">', "Attached media from tool result:")  # as we say it, and as opencode does
 Body = dict[str, Any]
 Event = tuple[str, Body]  # its name ("" if the shape has none) and its data
 
@@ -184,7 +185,7 @@ def _chat_lines(body: Body) -> list[ModelScriptMessage]:
 
 
 def _has_pictures(message: Body) -> bool:
-    return _text(message.get("content")).startswith('<system event="pictures">')
+    return _text(message.get("content")).startswith(PICTURES)
 
 
 def _chat_tools(body: Body) -> list[OfferedTool]:

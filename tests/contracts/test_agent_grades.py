@@ -20,7 +20,8 @@ EVERY_DAY = {("tool", "anthropic"), ("tool", "openai"), ("tool", "claude"), ("40
 
 def list_cells() -> list[Any]:
     found = []
-    for name, agent in COLUMNS.items():
+    for name in STORED:
+        agent = COLUMNS[name]
         for _, check, _ in list_checks():
             marks = [pytest.mark.skipif(bool(agent.missing), reason=agent.missing or "it is there")]
             marks += [] if (check, name) in EVERY_DAY else [pytest.mark.slow]
@@ -34,10 +35,10 @@ def test_every_provider_that_asks_a_model_is_graded() -> None:
     assert {each.provider for each in COLUMNS.values()} == {
         info.name for info in pkgutil.iter_modules(providers.__path__)
     } - others
-    assert set(AGENTS) < set(COLUMNS) == set(STORED)
+    assert set(AGENTS) < set(COLUMNS) >= set(STORED)
 
 
-@pytest.mark.parametrize("name", sorted(COLUMNS))
+@pytest.mark.parametrize("name", sorted(STORED))
 def test_each_check_has_its_grade_and_none_is_a_failure(name: str) -> None:
     grades = {check: parse_grade(check, "", written) for check, written in STORED[name]["grades"].items()}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.coding_agent import parse_options
-from gatepost.inside.providers.claude import Claude, RetryingAgentOptions, load_sdk
+from gatepost.inside.coding_agent import RetryingAgentOptions, parse_options
+from gatepost.inside.providers.claude import Claude, load_sdk
 from gatepost.inside.providers.contract import (
     ConversationStarted,
     DraftText,

@@ -60,6 +60,21 @@ async def test_bytes_go_both_ways(echo: Path) -> None:
     assert answers == [b"heard 0", b"heard 10", b"heard 1000000"]
 
 
+@pytest.mark.parametrize(("status", "seen"), [(429, b"503"), (200, b"200")])
+async def test_a_client_that_gives_up_when_it_was_too_fast_sees_another_status(
+    tmp_path: Path, status: int, seen: bytes
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.write(b"HTTP/1.1 %d So it is\r\n\r\nHTTP/1.1 429 in the body" % status)
+        writer.close()
+
+    async with await asyncio.start_unix_server(serve, tmp_path / forwarder.SOCKET):
+        answer = await asyncio.to_thread(ask, forwarder.start(tmp_path, busy_status=503), b"x")
+
+    assert answer == b"HTTP/1.1 %s So it is\r\n\r\nHTTP/1.1 429 in the body" % seen
+
+
 def test_a_taken_port_is_said_and_a_closed_way_ends_the_connection(tmp_path: Path) -> None:
     port = forwarder.start(tmp_path)
     assert ask(port, b"") == b""

@@ -65,7 +65,7 @@ _TEXTS = (
     rf"requested tokens \({_SENT}\) exceed context window of {_LIMIT}",
     # without numbers
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded",
-    r"exceeds? the (?:model's )?(?:available |maximum )?context (?:window|size|length|limit)",
+    r"exceeds? (?:the )?(?:model(?:'s)? )?(?:available |maximum )?context (?:window|size|length|limit)",
     r"context (?:window|length|size|limit) (?:has been |was )?exceed(?:ed|s)",
     r"greater than the context length",
     r"(?:input|prompt|input context|request) is too long|prompt too long|input length is too long",

@@ -20,6 +20,8 @@ from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.providers.codex import Codex, CodexOptions
 from gatepost.inside.providers.codex.app_server import AppServerRequest
 from gatepost.inside.providers.codex.protocol import (
+    is_cut,
+    is_refused,
     read_item,
     read_permission,
     read_turn_error,
@@ -192,7 +194,7 @@ def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:
         ("unauthorized", "auth"),
         ("usageLimitExceeded", "quota"),
         ("serverOverloaded", "overload"),
-        ("contextWindowExceeded", "fatal"),
+        ("contextWindowExceeded", "overflow"),
         ("badRequest", "fatal"),
         ("other", "fatal"),
         (None, "fatal"),
@@ -207,6 +209,18 @@ def test_its_errors_have_the_four_classes(info: Any, kind: str) -> None:
     trouble = read_turn_error({"status": "failed", "error": {"message": "so it was", "codexErrorInfo": info}}, False)
 
     assert trouble is not None and trouble.kind == kind and "so it was" in trouble.message
+
+
+def test_an_answer_that_is_not_whole_was_cut_or_refused() -> None:
+    def fail(why: str) -> dict[str, Any]:
+        return {"status": "failed", "error": {"message": f"Incomplete response returned, reason: {why}"}}
+
+    refused = read_turn_error(fail("content_filter"), False)
+
+    assert is_cut(fail("max_output_tokens")) and not is_cut(fail("content_filter"))
+    assert refused is not None and refused.kind == "refusal" and "Incomplete" not in refused.message
+    about = {"message": "Reconnecting... 1/11", "additionalDetails": fail("content_filter")["error"]["message"]}
+    assert is_refused(about)
 
 
 @pytest.mark.parametrize(

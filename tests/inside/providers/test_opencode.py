@@ -11,6 +11,7 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     ConversationStarted,
     DraftText,
@@ -40,6 +41,7 @@ from gatepost.inside.providers.opencode.protocol import (
     render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
+from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost_testing import programs
 from gatepost_testing.models import ModelEndpoint
 from gatepost_testing.provider_context import make_batch, make_context, read_all
@@ -219,6 +221,7 @@ def api_error(status: int | None, body: str) -> dict[str, Any]:
         (api_error(None, ""), "retryable"),
         ({"name": "ProviderAuthError", "data": {"message": "no key"}}, "auth"),
         ({"name": "ContextOverflowError", "data": {"message": "too long"}}, "overflow"),
+        ({"name": "X", "data": {"message": "blocked by the provider's content filter"}}, "refusal"),
         ({}, "fatal"),
     ],
 )
@@ -233,6 +236,13 @@ def test_it_may_ask_again_a_few_times_but_not_for_ever() -> None:
     assert read_retry({"type": "busy"}, 2, 60.0, 1000.0) is None
     assert read_retry(status, 2, 60.0, 1000.0) is None
     assert trouble is not None and trouble.kind == "retryable" and "overloaded" in trouble.message
+
+
+def test_the_endpoints_own_words_say_why_it_asked_again() -> None:
+    seen = ProviderError("too many", TurnErrorClass.OVERLOAD)
+    trouble = read_retry({"type": "retry", "attempt": 3, "message": "x"}, 2, 60.0, 1000.0, seen)
+
+    assert trouble is not None and (trouble.message, trouble.kind) == ("too many", "overload")
 
 
 def test_a_long_wait_is_told_instead_of_waited() -> None:
@@ -385,7 +395,7 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
         assert copy != first.conversation
 
         failed = (await read_all(opencode.query(make_batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
-        assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "too many" in failed.message
+        assert isinstance(failed, TurnFailed) and failed.kind == "overload" and "too many" in failed.message
 
         await opencode.close()
         seen = await read_all(opencode.query(make_batch("quokka", 3, "t-3"), copy))

@@ -118,7 +118,7 @@ async def check_overflow(trial: AgentTrial) -> None:
         for number in range(5):
             said = await trial.ask(f"part {number} {RAMBLING * (length // len(RAMBLING))}")
             assert said == ["I see."], said
-        trial.endpoint.window = count_tokens(len(trial.asked[-1].raw)) - length // 5
+        trial.endpoint.window = count_tokens(len(trial.asked[-1].raw)) - length // 20
         expect(await trial.ask("hello you"), ["here"])
     last = trial.asked[-1]
     assert len(last.raw) < 4 * trial.endpoint.window and SUMMARY.encode() in last.raw
@@ -158,8 +158,8 @@ async def check_refused_host(trial: AgentTrial) -> None:
     look = trial.agent.run("curl -sSi https://example.com; curl -sS http://example.com")
     async with trial.running({"when": "look around", "do": [look, {"say": "looked"}]}) as gateway:
         expect(await trial.ask("look around"), ["looked"])
-        rows = [row for row in await gateway.store.read(audit.list_latest, 20) if row[3] == "egress"]
-        assert len(rows) == 2  # one for each port
+        rows = [row for row in await gateway.store.read(audit.list_latest, 20) if "example.com" in str(row)]
+        assert len(rows) == 2, f"{rows} are not one for each port"
     last = trial.asked[-1]
     assert last.count_text("example.com:443 is not allowed for home", "tool")
     assert last.count_text("example.com:80 is not allowed for home", "tool")
