@@ -4,6 +4,7 @@
 tests compare each cell with a fresh run.
 """
 
+import argparse
 import asyncio
 import json
 import subprocess
@@ -96,14 +97,16 @@ def find_version(agent: AgentProfile) -> str:
     return shown.stdout.strip().split()[-1]
 
 
-async def grade_all(names: Sequence[str]) -> dict[str, list[Grade]]:
-    """Grade these columns; what is found of each is written down at once."""
+async def grade_all(names: Sequence[str], only: Sequence[str] = ()) -> dict[str, list[Grade]]:
+    """Grade these columns; what is found of each is written down at once. `only`: the checks; others keep their
+    grades."""
     found = {}
     for name in names:
-        found[name] = await run_agent_suite(COLUMNS[name])
+        found[name] = await run_agent_suite(COLUMNS[name], only=only)
         date, version = datetime.now(UTC).date().isoformat(), find_version(COLUMNS[name])
         stored = read_grades() if GRADES.exists() else {}
-        stored[name] = ProviderGrades(date, version, {each.check: render_grade(each) for each in found[name]})
+        kept = stored[name].grades if only and name in stored else {}
+        stored[name] = ProviderGrades(date, version, kept | {each.check: render_grade(each) for each in found[name]})
         text = json.dumps(msgspec.to_builtins(stored), indent=1, sort_keys=True, ensure_ascii=False)
         GRADES.write_text(f"{text}\n", encoding="utf-8")
         print("\n".join([f"{name} is graded", *list_failures(found[name])]), flush=True)
@@ -111,9 +114,12 @@ async def grade_all(names: Sequence[str]) -> dict[str, list[Grade]]:
 
 
 def main() -> int:
-    """Grade the columns that are named, or all; those that are not named keep their grades."""
+    parser = argparse.ArgumentParser(description="Grade providers; those that are not named keep their grades.")
+    parser.add_argument("names", nargs="*", help="columns of the table; all without any")
+    parser.add_argument("--only", action="append", default=[], help="a check, by its name; several by several")
+    given = parser.parse_args()
     declarations.load_package()
-    found = asyncio.run(grade_all(sys.argv[1:] or list(COLUMNS)))
+    found = asyncio.run(grade_all(given.names or list(COLUMNS), given.only))
     print(render_table(found))
     return 1 if any(list_failures(grades) for grades in found.values()) else 0
 

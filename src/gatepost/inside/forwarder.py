@@ -23,6 +23,7 @@ SOCKET = "egress.sock"
 CHUNK = 64 * 1024
 LOOPBACK = "127.0.0.1"
 MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/")  # what a call of a model begins with
+CHUNKED = b"\r\ntransfer-encoding: chunked"
 LARGEST_BEGINNING = 8192  # bytes of an answer that are reported
 BUSY = 429  # too many requests
 PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is put in outside
@@ -117,19 +118,38 @@ class ModelCallWatch:
         self._end = (self._end + piece)[-5:]
         self._size += len(piece)
 
-    def end(self) -> None:
+    def end(self, *, left: bool) -> None:
+        """`left`: the client was gone before; an answer that is not whole was then cut by itself."""
         head, _, body = self._beginning.partition(b"\r\n\r\n")
-        status = head[9:12]
-        if self._asked.startswith(MODEL_CALLS) and status.isdigit():
+        status, whole = head[9:12], self._is_whole(head.lower())
+        if self._asked.startswith(MODEL_CALLS) and status.isdigit() and (whole or not left):
             with suppress(RuntimeError):  # nobody is there any more whom it concerns
-                self._watch(ModelCallEnd(int(status), self._is_whole(head.lower()), body))
+                if CHUNKED in head.lower():
+                    body = _join_chunks(body)
+                self._watch(ModelCallEnd(int(status), whole, body))
 
     def _is_whole(self, head: bytes) -> bool:
-        if b"\r\ntransfer-encoding: chunked" in head:
+        if CHUNKED in head:
             return self._end == b"0\r\n\r\n"
         _, _, length = head.partition(b"\r\ncontent-length: ")
         announced = length.split(b"\r\n")[0]
         return not announced.isdigit() or self._size - len(head) - 4 >= int(announced)
+
+
+def _join_chunks(body: bytes) -> bytes:
+    """As far as they have come."""
+    parts = []
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        try:
+            length = int(size.split(b";")[0], 16)
+        except ValueError:
+            break
+        if length <= 0:
+            break
+        parts.append(body[:length])
+        body = body[length + 2 :]
+    return b"".join(parts)
 
 
 async def _join(
@@ -148,8 +168,8 @@ async def _join(
         call = ModelCallWatch(watch) if watch is not None else None
 
         def end() -> None:
-            if call is not None and not up.done():  # else the client has left, and cut the answer itself
-                call.end()
+            if call is not None:
+                call.end(left=up.done())
 
         up = asyncio.ensure_future(_pump(reader, out, call.send if call else None))
         down = asyncio.ensure_future(_pump(inner, writer, call.receive if call else None, end, busy_status))

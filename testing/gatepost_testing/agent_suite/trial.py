@@ -61,13 +61,13 @@ class AgentTrial:
 
     # People.
 
-    async def say(self, text: str, **more: Any) -> Receipt:
+    async def send(self, text: str, **more: Any) -> Receipt:
         return await self.channel.say(text, platform_id=f"said-{next(self._ids)}", **more)
 
     async def ask(self, text: str, **more: Any) -> list[str]:
         """Say it, and return what is answered, once nothing is in flight any more."""
         before = len(self.channel.sent)
-        await self.say(text, **more)
+        await self.send(text, **more)
         return await self.settle(before)
 
     async def settle(self, before: int = 0) -> list[str]:

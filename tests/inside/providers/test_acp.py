@@ -543,6 +543,16 @@ async def test_an_answer_of_the_model_that_is_whole_is_delivered(tmp_path: Path)
         assert isinstance(ended, TurnResult) and "whole" in ended.text
 
 
+async def test_an_account_without_money_is_told_at_once_also_if_it_comes_in_chunks(tmp_path: Path) -> None:
+    head = b"HTTP/1.1 429 Too Many Requests\r\ntransfer-encoding: chunked\r\n\r\n"
+    body = b'{"error": {"message": "no money", "code": "insufficient_quota"}}'
+    chunks = b"%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (10, body[:10], len(body) - 10, body[10:])
+    async with a_way_out(tmp_path, head + chunks), an_agent(tmp_path) as agent:
+        _, failed = await answer(agent, make_batch("ask the model"))
+
+        assert isinstance(failed, TurnFailed) and failed.kind == "quota"
+
+
 async def test_a_key_that_is_not_accepted_is_told_at_once_however_long_the_agent_tries(tmp_path: Path) -> None:
     body = b'{"error": {"message": "gatepost: the model\'s endpoint refuses the gateway\'s key", "type": "x"}}'
     head = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: %d\r\n\r\n" % len(body)

@@ -74,6 +74,7 @@ _STATUS = {
     "overloaded": 529,
     "server_error": 500,
 }
+CUT = "output token maximum"  # in what it says when answers end at their length limit again and again
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 32.0  # seconds between its retries
 
 
@@ -280,7 +281,7 @@ class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):
                     yield event
             elif isinstance(message, sdk.ResultMessage):
                 self._spent.update(_usage(message))
-                cut = message.is_error and message.stop_reason == "max_tokens" and not self._stop.is_set()
+                cut = message.is_error and CUT in str(message.result) and not self._stop.is_set()
                 if not cut and (trouble := self._trouble(message, fault)) is not None:
                     raise trouble
                 if self._prompt is not None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gatepost.flow.skills.skill_files import SkillFile
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.money import costs, reservations
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups
@@ -72,15 +73,15 @@ async def check_follow_up(trial: AgentTrial) -> None:
     follow = {"when": "plus pears", "do": [{"say": "both done"}]}
     start = {"when": "start with plums", "do": [{"hold": True, "call": "get_work"}, {"say": "both done"}]}
     async with trial.running(follow, start):
-        first = await trial.say("start with plums")
+        first = await trial.send("start with plums")
         await trial.wait_for_call(1)
-        second = await trial.say("plus pears")
+        second = await trial.send("plus pears")
         if trial.agent.pushes:
             await trial.wait_until_given(second)
         trial.endpoint.release()
         said = await trial.settle()
         before, after = await trial.get_entry(first), await trial.get_entry(second)
-        assert said[-1] == "both done" and before.state == after.state == "answered"
+        assert said[-1] == "both done" and before.state is after.state is InboxState.ANSWERED
         assert trial.endpoint.calls[-1].raw.count(b"plus pears") == 1
         if not trial.agent.pushes:
             raise WorksPartly("the protocol has no way to add to a turn: the message is answered in the next one")

@@ -71,7 +71,7 @@ async def check_file_in_and_out(trial: AgentTrial) -> None:
     make = trial.agent.run("tr 1 2 < {1} | tee sold.csv")
     send = {"call": "send_file", "with": {"filepath": "sold.csv"}}
     async with trial.running({"when": path, "do": [make, send, {"say": "sent"}]}) as gateway:
-        await trial.say("make all of it two", attachments=(PDF, TABLE))
+        await trial.send("make all of it two", attachments=(PDF, TABLE))
         assert "sent" in await trial.settle()
         files = [(each.name, each.size) for sent in trial.channel.sent for each in sent.message.files]
         assert files == [("sold.csv", len(TABLE.data))], files

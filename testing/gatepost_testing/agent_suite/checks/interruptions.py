@@ -2,6 +2,7 @@
 
 from gatepost.flow.notices import INTERRUPTED
 from gatepost.flow.sessions.session_ending import Ending
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.money import costs, reservations
 from gatepost.store.sessions import turns
 from gatepost_testing.agent_suite.checks.conversation import HELLO, PLUM, RECALL
@@ -16,7 +17,7 @@ async def check_stop(trial: AgentTrial) -> None:
     async with trial.running(HELLO, long, hang) as gateway:
         for number, text in enumerate(("a long story", "hang on"), 1):
             calls = len(trial.endpoint.calls)
-            await trial.say(text)
+            await trial.send(text)
             await trial.wait_for_call(calls + 1)
             (live,) = gateway.sessions.awake
             await gateway.sessions.stop(live.session.id, "test")
@@ -32,16 +33,16 @@ async def check_kill_9(trial: AgentTrial) -> None:
     on = {"when": "broke off", "do": [{"say": "and the rest"}]}
     go = {"when": "go to it", "do": [{"call": "send", "with": {"text": "told"}}, {"hold": True, "say": "never heard"}]}
     async with trial.running(on, go) as gateway:
-        receipt = await trial.say("go to it")
+        receipt = await trial.send("go to it")
         # The tool's answer is on its way to the model.
-        await until(lambda: any(line.role == "tool" for call in trial.asked for line in call.lines))
+        await until(lambda: any(call.count_text("", "tool") for call in trial.asked))
         (live,) = gateway.sessions.awake
         live.kill(Ending("the test pulls the plug"))
         said = await trial.settle()
         assert [text for text in said if text != INTERRUPTED] == ["told", "and the rest"], said
         entry = await trial.get_entry(receipt)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")
-        assert entry.state == "answered" and turn is not None and turn.attempt == 2
+        assert entry.state is InboxState.ANSWERED and turn is not None and turn.attempt == 2
     last = trial.asked[-1]
     assert last.count_text("go to it") == 1 and last.count_text("broke off") == 1
 
