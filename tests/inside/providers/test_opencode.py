@@ -375,6 +375,9 @@ async def test_while_it_plans_it_changes_nothing_and_what_it_says_is_its_plan(tm
         assert heard[-1] == TurnResult("built") and (tmp_path / "agent" / "made").exists()
 
 
+OR_BUSY = ("retryable", "overload")  # by whether the end of the call is heard before opencode speaks of it
+
+
 @pytest.mark.slow
 @needs_program
 @pytest.mark.usefixtures("on_path")
@@ -395,7 +398,7 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
         assert copy != first.conversation
 
         failed = (await read_all(opencode.query(make_batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
-        assert isinstance(failed, TurnFailed) and failed.kind == "overload" and "too many" in failed.message
+        assert isinstance(failed, TurnFailed) and failed.kind in OR_BUSY and "too many" in failed.message
 
         await opencode.close()
         seen = await read_all(opencode.query(make_batch("quokka", 3, "t-3"), copy))
