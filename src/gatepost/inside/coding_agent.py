@@ -140,7 +140,7 @@ class CodingAgentOptions(msgspec.Struct, frozen=True):
 
 
 class RetryingAgentOptions(CodingAgentOptions, frozen=True):
-    """Of an agent that can be told how often it asks the model again."""
+    """Options of an agent that can be told how often it asks the model again."""
 
     retries: int | None = None  # None: as often as it takes to wait out an outage
 

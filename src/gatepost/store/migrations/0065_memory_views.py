@@ -1,4 +1,4 @@
-"""What everybody may know of an agent is shown in its folder, as MEMORY.md."""
+"""MEMORY.md: the memory of an agent that everybody may know, as a file in its folder."""
 
 from gatepost.store.port import Db
 

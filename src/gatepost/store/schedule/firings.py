@@ -77,7 +77,7 @@ class Run(Struct, frozen=True):
 
 
 class RunCosts(Struct, frozen=True):
-    """What the last runs of a task cost, in millionths of a USD. `estimated`: the part that was not measured."""
+    """The cost of a task's last runs, in millionths of a USD. `estimated`: the part that was not measured."""
 
     runs: int = 0
     micro: int = 0

@@ -169,7 +169,7 @@ def remove_turns(db: Db, after: str, before: int, most: int) -> RemovalBatch[str
 
 
 def remove_spending(db: Db, after: str, before: int, most: int, *, kind: BudgetScopeKind) -> RemovalBatch[str]:
-    """What turns or conversations have spent that are there no more."""
+    """Remove the spending of turns or conversations that are there no more."""
     table = {BudgetScopeKind.TURN: "turns", BudgetScopeKind.SESSION: "sessions"}[kind]
     rows = db.rows(
         f"SELECT s.name, (SELECT 1 FROM {table} t WHERE t.id = s.name) FROM spending s"

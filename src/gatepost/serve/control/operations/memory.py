@@ -277,7 +277,7 @@ async def show_memory_file(deps: OperationDeps, args: ShowMemoryFileArgs) -> Mem
 
 @operation
 async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory:
-    """What is there already is left as it is, so one that broke off can be made again. The file goes before the row
+    """Leave what is there already as it is, so one that broke off can be made again. The file goes before the row
     that says what is in it: a line that is not in the file yet is not taken for one that somebody took out."""
     now = deps.clock.now()
     await deps.store.read(_check_group, args.folder)

@@ -145,8 +145,8 @@ async def show_skill(deps: OperationDeps, args: ShowSkillArgs) -> SkillDetails:
 
 
 class AgreedNow(Struct, frozen=True):
-    """What a card is compared with: the content that is agreed under its name, if there is one, and the keys that are
-    set."""
+    """The content that is agreed under the name of a card, if there is one, and the keys that are set: the card is
+    compared with both."""
 
     digest: str
     pack: bytes | None

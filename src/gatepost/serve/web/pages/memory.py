@@ -43,7 +43,7 @@ async def _ask_file(request: PageRequest, folder: str) -> list[Block]:
 
 
 def make_file(found: MemoryFileView) -> list[Block]:
-    """What somebody changed in the file, each line whole, and the buttons that take it over or drop it."""
+    """Show the changes in the file, each line whole, and the buttons that take them over or drop them."""
     given = {"folder": found.folder, "digest": found.digest}
     if found.exists and not found.kept:
         given["adopt"] = "on"
