@@ -34,7 +34,7 @@ FILES = {
     "0062_skills": "4030b5fde763ef9b",
     "0063_memory_shares": "68987be27c8b946a",
     "0064_budget_raises": "de996bc8444c3308",
-    "0065_memory_views": "6e81f7484217ab24",
+    "0065_memory_views": "f6b9e85c788238c0",
     "0066_caps": "33078bdac3474a75",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
