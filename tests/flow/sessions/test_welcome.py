@@ -49,6 +49,8 @@ class Room:
     def kill(self) -> None:
         self._ended.set()
 
+    def end_start(self) -> None: ...
+
     def owns(self, pid: int) -> bool:
         return pid == self.pid
 
