@@ -27,18 +27,11 @@ BAKE = "/workspace/skills/bake/scripts/bake.sh"
 
 
 def make_script(agent: AgentProfile) -> dict[str, Any]:
-    assert agent.shell is not None
-    tool, argument = agent.shell
-
-    def run(command: str) -> dict[str, Any]:
-        more = {} if tool == "exec_command" else {"description": "x"}
-        return {"call": tool, "with": {argument: command, **more}}
-
     return {
         "tools": True,
         "turns": [
-            {"when": "bake", "do": [run(BAKE), {"say": "baked"}]},
-            {"when": "plant", "do": [run(PLANT), {"say": "planted"}]},
+            {"when": "bake", "do": [agent.run(BAKE), {"say": "baked"}]},
+            {"when": "plant", "do": [agent.run(PLANT), {"say": "planted"}]},
         ],
         "default": [{"say": "here"}],
     }
