@@ -34,8 +34,13 @@ def list_modules() -> Iterator[str]:
 
 
 def load_package() -> None:
+    """Import what declares something. A module whose extra is not installed declares nothing."""
     for name in list_modules():
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] == __package__:
+                raise
 
 
 def load_plugins(home: Home) -> None:

@@ -98,13 +98,13 @@ def print_table(
 ) -> None:
     """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest, and never
     those that `keeps` names. A head of nothing is no line."""
+    first, kept = [head.index(name) for name in gives], [head.index(name) for name in keeps]
     if not rows:
         print_line(empty)
         return
     cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     if (most := get_line_width()) is not None:
-        first, kept = [head.index(name) for name in gives], [head.index(name) for name in keeps]
         _shrink(widths, most - 2 * (len(head) - 1), first, kept)
     for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -240,6 +240,15 @@ def find_or_add_session(context: MessageContext, chosen: RouteChoice) -> Session
     return session
 
 
+def record_room(context: MessageContext) -> None:
+    """Record the room of a member whose command may be the first thing that is said there."""
+    arrival = context.arrival
+    if context.rules.read(context.db, rooms.get, arrival.instance, arrival.inbound.address) is None:
+        _add_room(context)
+    if arrival.inbound.direct and is_person(arrival.inbound.sender):
+        _record_direct_room(context)
+
+
 def _add_room(context: MessageContext) -> None:
     arrival = context.arrival
     name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, context.channels.policy(arrival.instance)

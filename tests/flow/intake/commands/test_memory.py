@@ -23,7 +23,7 @@ async def test_a_thing_is_kept_for_the_chat_shown_and_dropped_by_whoever_said_it
     assert answer == f"Remembered for this chat. `/forget {kept.id}` drops it."
     assert (kept.scope, kept.speaker, kept.trust) == (MemoryScope.ROOM, ADA, MemoryTrust.MEMBER)
 
-    assert await desk.ask("/memory", BOB) == f"{kept.id}. The bins go out on Tuesday"
+    assert await desk.ask("/memory", BOB) == f"#{kept.id} The bins go out on Tuesday"
     assert await desk.ask(f"/forget {kept.id}", BOB) == "Somebody else said that. An admin of this agent can drop it."
     assert await desk.ask(f"/forget {kept.id}", ADA) == "Forgotten: The bins go out on Tuesday"
     assert await remembered(desk) == []
@@ -45,6 +45,13 @@ async def test_what_is_said_in_private_is_seen_and_dropped_there_alone(desk: Com
     assert await desk.ask("/memory", ADA) == NOTHING
     assert "no such entry here" in await desk.ask(f"/forget {kept.id}", ADMIN)
     assert "I am ill" in await desk.ask("/memory", ADA, address=DIRECT, direct=True)
+
+
+async def test_a_command_that_is_the_first_thing_said_in_private_stays_private(desk: CommandDesk) -> None:
+    answer = await desk.ask("/remember I am ill", ADA, address=DIRECT, direct=True)
+    assert answer.startswith("Remembered for you alone.")
+    await desk.say("hello", ADA, address="fake:dm/other", direct=True)
+    assert "I am ill" in await desk.ask("/memory", ADA, address="fake:dm/other", direct=True)
 
 
 async def test_somebody_new_in_a_direct_room_is_shown_nothing_of_whoever_was_alone_there(desk: CommandDesk) -> None:

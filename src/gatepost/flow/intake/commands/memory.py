@@ -1,7 +1,7 @@
 """/remember, /memory and /forget: what the agent of a chat keeps, as the people there may know it."""
 
 from gatepost.access.senders import COMMANDING
-from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.accepted_message import IntakeResult, record_room
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.store.memory import memories
@@ -22,6 +22,7 @@ NOTHING = "Nothing is remembered here yet. `/remember TEXT` has me keep somethin
 def _find_audience(call: CommandCall) -> Audience:
     arrival = call.context.arrival
     asker = arrival.inbound.sender
+    record_room(call.context)  # what is said in private is known to be so from the first word on
     return memories.find_audience(call.context.db, call.folder, arrival.instance, arrival.inbound.address, (asker,))
 
 
@@ -69,7 +70,7 @@ def show(call: CommandCall) -> IntakeResult:
     if not call.folder:
         return call.refuse(NO_AGENT)
     found = memories.list_newest(call.context.db, _find_audience(call), call.context.now, MOST_SHOWN)
-    lines = [f"{each.id}. {_shorten(f'{each.about}: {each.text}' if each.about else each.text)}" for each in found]
+    lines = [f"#{each.id} {_shorten(f'{each.about}: {each.text}' if each.about else each.text)}" for each in found]
     return call.answer("\n".join(lines) or NOTHING)
 
 
