@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.store.conftest import Desk
 from tests.store.schedule.test_firings import NOON, ROOM, FiredTask
 
 from gatepost.core.clock import MINUTE, Period
@@ -169,6 +170,34 @@ def test_a_larger_cap_lets_a_conversation_go_on_that_was_refused(db: Db, session
     assert reservations.find_spent(db, "acme/eng", None, NOON, session) is not None
     limit(db, CapSpan.SESSION, 3 * USD)
     assert reservations.find_spent(db, "acme/eng", None, NOON, session) is None
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["spent", "still running"])
+def test_a_further_try_at_a_message_has_no_limit_of_its_own(desk: Desk, settled: bool) -> None:
+    """A sandbox can spend before it says that its provider has the message, and then break the turn off."""
+    limit(desk.db, CapSpan.TURN, 1 * USD)
+    desk.hear("do much")
+    first = desk.claim()
+    assert first is not None
+    held = reserve_for(desk, first.turn.id, 1 * USD)
+    assert isinstance(held, BudgetReservation)
+    if settled:
+        reservations.settle(desk.db, held.id, 1 * USD, None, desk.now)
+    for _ in range(3):
+        broken = desk.break_off(desk.turn(first.turn.id))
+        assert broken.retry_at is not None
+        desk.now = broken.retry_at
+        first = desk.claim()
+        assert first is not None
+        assert isinstance(reserve_for(desk, first.turn.id, 1), BudgetDenial)
+    if not settled:
+        reservations.settle(desk.db, held.id, 400_000, None, desk.now)
+        assert isinstance(reserve_for(desk, first.turn.id, 600_000), BudgetReservation)
+    assert isinstance(reserve_for(desk, first.turn.id, 1), BudgetDenial)
+
+
+def reserve_for(desk: Desk, turn: str, micro: int) -> BudgetReservation | BudgetDenial:
+    return reservations.reserve(desk.db, "acme", None, desk.session.id, turn, "claude", micro, desk.now)
 
 
 def test_what_goes_on_after_an_answer_counts_for_its_turn(db: SqliteDb) -> None:

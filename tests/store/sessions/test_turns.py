@@ -54,6 +54,21 @@ def test_stranger_07_a_runner_that_begins_the_same_rows_again_and_again_writes_n
     assert len(given) == 1
 
 
+@pytest.mark.parametrize("named", [(), (10_000,)])
+def test_stranger_08_a_turn_begins_with_a_row_of_its_own_or_not_at_all(desk: Desk, named: tuple[int, ...]) -> None:
+    """A runner that ends its turns at once would go through turns without end, each with a limit of its own."""
+    row = desk.hear("a")
+    tries = 0
+    while (claim := desk.claim()) is not None and tries < 20:
+        tries += 1
+        assert not turns.begin(desk.db, claim.turn.id, claim.turn.epoch, named, desk.now)
+        assert not desk.finish(claim.turn)
+        desk.break_off(claim.turn)
+        desk.now = desk.entry(row).next_at or desk.now
+    assert tries == POLICY.most_tries + 1
+    assert desk.states() == ["failed"]
+
+
 def test_a_turn_remembers_where_its_results_go(desk: Desk) -> None:
     desk.hear("hi", thread="t9", address="fake:room/7", rights="owner")
     claim = desk.claim()

@@ -364,6 +364,17 @@ def add_spending(
     return bool(limited)
 
 
+def carry_turn(db: Db, earlier: str, turn_id: str) -> None:
+    """Count what a turn has spent and set aside for another one, which tries its messages again."""
+    spent = "SELECT spent FROM spending WHERE kind = 'turn' AND name = ? AND spent > 0"
+    if not db.row(f"{spent} UNION ALL SELECT 1 FROM reservations WHERE charged_turn = ?", (earlier, earlier)):
+        return
+    db.lock(LockKind.MONEY)  # a call that ends just now is either spent or set aside
+    if row := db.row(spent, (earlier,)):
+        _add_spent(db, BudgetScope(BudgetScopeKind.TURN, turn_id), CapSpan.TURN, 0, int(row[0]), 0)
+    db.run("UPDATE reservations SET charged_turn = ? WHERE charged_turn = ?", (turn_id, earlier))
+
+
 def _add_spent(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, spent: int, freed: int) -> None:
     """`freed`: what is no longer reserved. A budget that is newer than the period of a call never held it."""
     changed = db.run(

@@ -12,6 +12,7 @@ from gatepost.messages.inbound import MessageKind
 from gatepost.store.engine.table import make_row_parser
 from gatepost.store.messages import inbox, message_steps, messages, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
+from gatepost.store.money import budgets
 from gatepost.store.people import identities
 from gatepost.store.port import Db, OutdatedDecision, Row
 from gatepost.store.sessions import provider_handover, sessions, sleeping_turns
@@ -31,7 +32,8 @@ _WAITING = (
     " o.person,"
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
     " i.state, i.next_at, i.message_id, i.continues,"
-    " CASE WHEN m.event = 'message' AND m.kind = 'chat' THEN COALESCE(m.platform_id, '') ELSE '' END"
+    " CASE WHEN m.event = 'message' AND m.kind = 'chat' THEN COALESCE(m.platform_id, '') ELSE '' END,"
+    " CASE WHEN i.state = 'retry' THEN COALESCE(i.turn_id, '') ELSE '' END"
 )
 
 
@@ -54,6 +56,7 @@ class WaitingRow(Struct, frozen=True):
     message_id: int
     continues: str  # the turns that worked on it before a restore
     readable: str  # the platform's id of a person's message; '' for edits, reactions and the gateway's own words
+    earlier: str  # the turn that had it before and did not come as far as the provider; '' for none
 
     @property
     def alone(self) -> bool:
@@ -242,6 +245,7 @@ def claim_waiting(
         started_at=now,
         begun_at=now if at_once else None,
     )
+    _carry_spending(db, batch, turn.id)
     rows = [(row.id, row.message_id) for row in batch]
     if any(row.continues for row in batch):
         rows += _add_earlier(db, turn, batch, now)
@@ -364,6 +368,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         joining = limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
+    _carry_spending(db, joining, turn_id)
     batch = [(row.id, row.message_id) for row in joining] + _add_earlier(db, turn, joining, now)
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
     return TurnClaim(
@@ -372,6 +377,12 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         conversation=turn.conversation or sessions.get_conversation(db, turn.session_id, turn.provider),
         read=tuple(row.readable for row in joining if row.readable),
     )
+
+
+def _carry_spending(db: Db, batch: list[WaitingRow], turn_id: str) -> None:
+    """A further try at a message has the same limit as the one before, and not one of its own."""
+    for earlier in dict.fromkeys(row.earlier for row in batch if row.earlier):
+        budgets.carry_turn(db, earlier, turn_id)
 
 
 def _claim_rows(

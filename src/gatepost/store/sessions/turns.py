@@ -134,7 +134,16 @@ def is_continuation(message: Message) -> bool:
 
 
 def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:
-    """The provider is about to have these rows. Durable before it does: from here on nothing is sent in again."""
+    """The provider is about to have these rows. Durable before it does: from here on nothing is sent in again.
+
+    False also if none of them is the turn's own. A turn that had begun with none could end at once, over and over, and
+    its messages would go to ever new turns without a try being counted.
+    """
+    named = set(rows)  # by the runner, which may name whatever it likes, and as often
+    own = db.rows("SELECT id, given FROM inbox WHERE turn_id = ? ORDER BY id", (turn_id,))
+    begun = [(int(row_id), bool(given)) for row_id, given in own if int(row_id) in named]
+    if not begun:
+        return False
     changed = db.run(
         "UPDATE turns SET state = 'begun', begun_at = COALESCE(begun_at, ?) WHERE id = ? AND epoch = ?"
         " AND state IN ('claimed', 'begun')",
@@ -142,9 +151,7 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
     )
     if not changed:
         return False
-    named = set(rows)  # by the runner, which may name whatever it likes, and as often
-    own = db.rows("SELECT id FROM inbox WHERE turn_id = ? AND given = 0 ORDER BY id", (turn_id,))
-    for row_id in [int(each[0]) for each in own if int(each[0]) in named]:
+    for row_id in [each for each, given in begun if not given]:
         found = db.rows("UPDATE inbox SET given = 1, updated_at = ? WHERE id = ? RETURNING message_id", (now, row_id))
         message_steps.add(db, int(found[0][0]), row_id, now, "given", "the provider has it")
     return True
