@@ -4,6 +4,7 @@ A text is kept so that its parts are of one page, and are not asked for one by o
 """
 
 import asyncio
+import re
 from collections import OrderedDict
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from gatepost.egress.endpoints import own_bases
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.page_reader import PageReader
 from gatepost.egress.page_text import UnreadPage
+from gatepost.egress.rules import EgressTarget
 from gatepost.egress.way_out import EgressDeps, WayOut
 from gatepost.egress.web_request import WebAnswer, fetch_page, read_url
 from gatepost.store.port import Db
@@ -27,12 +29,14 @@ MOST_SESSIONS = 256  # that are remembered
 KEPT_S = 600.0
 MOST_KEPT, LARGEST_KEPT = 64, 8_000_000  # texts, and characters of all of them
 LARGEST_PICTURE = 1_400_000  # bytes; encoded it is a third more, and an answer has its bound
+_MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,50}/[a-z0-9.+_-]{1,80}\Z")
 _PICTURES = ((b"\x89PNG\r\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 class _KeptPage(Struct, frozen=True):
     until: float
     page: WebPage
+    targets: tuple[EgressTarget, ...]  # that was asked, and that answered
 
 
 class _Session:
@@ -58,6 +62,7 @@ class WebPages:
         key, now = (caller.lane, str(asked)), asyncio.get_running_loop().time()
         known = self._kept.get(key)
         if kept and known is not None and known.until > now:
+            await self._judge_kept(caller, key, known)
             return known.page
         session = await self._find_session(caller)
         if session.waiting >= MOST_WAITING:
@@ -71,13 +76,25 @@ class WebPages:
             raise explain_refusal(no, caller, TOOL) from None
         finally:
             session.waiting -= 1
-        self._keep(key, page, now)
+        self._keep(key, _KeptPage(now + KEPT_S, page, (asked.target, answer.url.target)))
         return page
+
+    async def _judge_kept(self, caller: Caller, key: tuple[str, str], known: _KeptPage) -> None:
+        """By the rules of now: a host that was denied since then is not read on."""
+        way = await self.find_way(caller)
+        for target in dict.fromkeys(known.targets):
+            verdict = await way.judge(target)
+            if not verdict.allowed:
+                self._kept.pop(key, None)
+                no = HttpRefusal(403, verdict.reason, str(target))
+                way.record_refusal(no)
+                raise explain_refusal(no, caller, TOOL)
 
     async def _read(self, session: _Session, answer: WebAnswer) -> WebPage:
         kind, _, parameters = answer.headers.get("content-type", "").partition(";")
         charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
-        kind = kind.strip().lower()[:100]
+        kind = kind.strip().lower()
+        kind = kind if _MEDIA_TYPE.match(kind) else ""  # it is shown before the words of others begin
         page = WebPage(url=str(answer.url), code=answer.status, media_type=kind)
         picture = find_picture_type(answer.body)
         if picture and len(answer.body) > LARGEST_PICTURE:
@@ -105,10 +122,10 @@ class WebPages:
             self._sessions.popitem(last=False)[1].way.close()
         return session
 
-    def _keep(self, key: tuple[str, str], page: WebPage, now: float) -> None:
+    def _keep(self, key: tuple[str, str], fresh: _KeptPage) -> None:
         self._kept.pop(key, None)
-        if page.text:
-            self._kept[key] = _KeptPage(now + KEPT_S, page)
+        if fresh.page.text:
+            self._kept[key] = fresh
         size = sum(len(each.page.text) for each in self._kept.values())
         while len(self._kept) > MOST_KEPT or size > LARGEST_KEPT:
             size -= len(self._kept.popitem(last=False)[1].page.text)

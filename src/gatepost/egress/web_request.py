@@ -149,18 +149,18 @@ async def _read_answer(upstream: PacedReader, url: WebUrl, largest: int) -> WebA
     status, headers = parse_answer_head(await read_answer_head(upstream))
     if status in _BODILESS or status in _REDIRECTS:
         return WebAnswer(url, status, headers, b"")
-    size = headers.get("content-length", "")
-    if size.isascii() and size.isdigit() and int(size[:15]) > largest:
-        raise _too_large(url, largest)
     body = bytearray()
-    async for piece in _unpack(_read_body(upstream, headers, largest), headers, url):
+    async for piece in _unpack(_read_body(upstream, headers, url, largest), headers, url):
         body += piece
         if len(body) > largest:
             raise _too_large(url, largest)
     return WebAnswer(url, status, headers, bytes(body))
 
 
-async def _read_body(upstream: PacedReader, headers: Mapping[str, str], largest: int) -> AsyncIterator[bytes]:
+async def _read_body(
+    upstream: PacedReader, headers: Mapping[str, str], url: WebUrl, largest: int
+) -> AsyncIterator[bytes]:
+    """As it comes: what is packed has the same bound as what it becomes."""
     coding, size = headers.get("transfer-encoding", "").lower(), headers.get("content-length", "")
     if coding:
         if coding != "chunked":
@@ -168,7 +168,12 @@ async def _read_body(upstream: PacedReader, headers: Mapping[str, str], largest:
         async for piece in read_chunks(upstream, largest + LARGEST_HEAD):
             yield piece
         return
+    if size and not (size.isascii() and size.isdigit()):
+        raise ValueError("a length that is none")
     left = int(size) if size else None
+    if left is not None and left > largest:
+        raise _too_large(url, largest)
+    taken = 0
     while left != 0:
         piece = await upstream.read()
         if not piece:
@@ -177,6 +182,9 @@ async def _read_body(upstream: PacedReader, headers: Mapping[str, str], largest:
             return
         piece = piece if left is None else piece[:left]
         left = None if left is None else left - len(piece)
+        taken += len(piece)
+        if taken > largest:
+            raise _too_large(url, largest)
         yield piece
 
 
@@ -194,6 +202,8 @@ async def _unpack(pieces: AsyncIterator[bytes], headers: Mapping[str, str], url:
         left = piece
         while left:
             yield unpacking.decompress(left, UNPACKED)
+            if unpacking.eof:  # what follows is no part of it, and would be kept and copied with every further piece
+                return
             left = unpacking.unconsumed_tail
             await asyncio.sleep(0)
     yield unpacking.flush()
