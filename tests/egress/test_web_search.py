@@ -1,6 +1,7 @@
 """Search services, as hosts on loopback answer for them: the forms are the vendors', what they find is not judged."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from gatepost.core.errors import Refused, SetupError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.egress.page_reader import PageReader
 from gatepost.egress.web_pages import WebPages
-from gatepost.egress.web_search import SEARCH_API_KEY, WebSearch, find_search_service
+from gatepost.egress.web_search import SEARCH_API_KEY, WebSearch, find_search_service, read_hits
 from gatepost.tools.call import FoundPage
 
 from .conftest import Way
@@ -119,6 +120,22 @@ async def test_a_key_that_comes_back_is_struck_out_and_addresses_of_other_kinds_
     answer(way, {"results": hits})
     (found,) = await find(make_search(way, "tavily"), way)
     assert KEY not in f"{found}"
+
+
+def test_of_an_answer_with_very_many_pages_only_the_wanted_ones_are_rendered() -> None:
+    rendered = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal rendered
+        rendered += event == "call" and frame.f_code.co_name == "_read_words"
+
+    raw = json.dumps({"results": [HIT] * 5000}).encode()
+    sys.setprofile(count)
+    try:
+        found = read_hits(raw, KEY, 2)
+    finally:
+        sys.setprofile(None)
+    assert (len(found), rendered) == (2, 6)
 
 
 async def test_a_service_that_wants_a_key_is_not_asked_without(way: Way) -> None:

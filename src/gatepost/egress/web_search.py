@@ -8,6 +8,7 @@ import asyncio
 import html
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -230,15 +231,15 @@ def read_hits(raw: bytes, key: str, most: int) -> list[FoundPage]:
         raise Unavailable("the search service", "it did not answer as its documentation says") from None
     scrub = SecretScrubber([key] if key else [])
     found = [*answer.results, *(answer.web.results if answer.web is not None else ()), *answer.data]
+    pages = (each for each in found if each.url and each.url.startswith(("https://", "http://")))
     return [
         FoundPage(
             _read_words(each.title, LONGEST_TITLE, scrub),
             _read_words(each.url, LONGEST_SNIPPET, scrub),
             _read_words(each.content or each.description or each.snippet, LONGEST_SNIPPET, scrub),
         )
-        for each in found
-        if each.url and each.url.startswith(("https://", "http://"))
-    ][:most]
+        for each in islice(pages, most)  # a service may send more than it was asked for, by far
+    ]
 
 
 def _read_words(text: str | None, longest: int, scrub: SecretScrubber) -> str:
