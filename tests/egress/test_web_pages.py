@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid, Refused, Unavailable
+from gatepost.core.records import replace
 from gatepost.egress import web_pages, web_request
 from gatepost.egress.page_reader import PageReader
 from gatepost.egress.page_text import PageText, UnreadPage, read_plain_html
-from gatepost.egress.web_pages import WebPages
+from gatepost.egress.web_pages import MOST_AT_ONCE, WebPages
 from gatepost.egress.web_request import LARGEST_ANSWER, MOST_REDIRECTS, read_url
 from gatepost.store.rights import audit
 
@@ -236,6 +237,35 @@ async def test_one_session_has_few_requests_at_once(desk: PageDesk, monkeypatch:
     for each in under_way:
         each.cancel()
     await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def test_pages_that_wait_to_be_read_are_few_and_no_session_keeps_another_out(
+    desk: PageDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_pages, "MOST_TOGETHER", 2)
+    arrived, go_on = asyncio.Queue[str](), asyncio.Event()
+
+    class SlowReader(PageReader):
+        async def read(self, page: UnreadPage) -> PageText:
+            await arrived.put(page.url)
+            await go_on.wait()
+            return PageText(text="words")
+
+    url = await desk.open(b"<p>words")
+    desk.pages = WebPages(desk.way.socket._deps, SlowReader())
+    usual = desk.way.socket._caller
+    callers = [replace(usual, session_id=each) for each in ("s-1", "s-2", "s-3")]
+    under_way = [
+        asyncio.create_task(desk.pages.fetch(each, f"{url}{number}", kept=False))
+        for each in callers
+        for number in range(MOST_AT_ONCE)
+    ]
+    for _ in callers:
+        await arrived.get()
+    assert desk.pages._together <= 2 + len(callers)
+    go_on.set()
+    assert {page.text for page in await asyncio.gather(*under_way)} == {"words"}
+    assert desk.pages._together == 0
 
 
 async def test_a_picture_is_known_by_its_bytes_and_bounded(desk: PageDesk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ A text is kept so that its parts are of one page, and are not asked for one by o
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 
 from msgspec import Struct
 
@@ -25,6 +27,7 @@ from gatepost.tools.call import Caller, WebPage
 TOOL = "fetch"
 MOST_AT_ONCE = 4  # requests of one session; others wait
 MOST_WAITING = 16
+MOST_TOGETHER = 8  # of all sessions; beyond these each session has one
 MOST_SESSIONS = 256  # that are remembered
 KEPT_S = 600.0
 MOST_KEPT, LARGEST_KEPT = 64, 8_000_000  # texts, and characters of all of them
@@ -45,6 +48,7 @@ class _Session:
     def __init__(self, way: WayOut) -> None:
         self.way = way
         self.requests, self.reading, self.waiting = asyncio.Semaphore(MOST_AT_ONCE), asyncio.Lock(), 0
+        self.single = asyncio.Lock()
 
 
 class WebPages:
@@ -52,6 +56,7 @@ class WebPages:
         self._deps, self._reader = deps, reader or PageReader()
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._kept: OrderedDict[tuple[str, str], _KeptPage] = OrderedDict()
+        self._together = 0
 
     async def find_way(self, caller: Caller) -> WayOut:
         """Return the way out of the caller's sandbox, or one that obeys the same rules if no sandbox is awake."""
@@ -69,7 +74,7 @@ class WebPages:
             raise Unavailable("the web", f"{MOST_WAITING} requests of this conversation are under way; wait for them")
         session.waiting += 1
         try:
-            async with session.requests:
+            async with session.requests, self._take_place(session):
                 answer = await fetch_page(session.way, asked)
                 page = await self._read(session, answer)
         except HttpRefusal as no:
@@ -78,6 +83,17 @@ class WebPages:
             session.waiting -= 1
         self._keep(key, _KeptPage(now + KEPT_S, page, (asked.target, answer.url.target)))
         return page
+
+    @asynccontextmanager
+    async def _take_place(self, session: _Session) -> AsyncIterator[None]:
+        """A page is in memory until it was its turn to be read. Few sessions may have several there, and none is kept
+        out by those of others."""
+        async with session.single if self._together >= MOST_TOGETHER else nullcontext():
+            self._together += 1
+            try:
+                yield
+            finally:
+                self._together -= 1
 
     async def _judge_kept(self, caller: Caller, key: tuple[str, str], known: _KeptPage) -> None:
         """By the rules of now: a host that was denied since then is not read on."""
