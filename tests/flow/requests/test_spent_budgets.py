@@ -92,6 +92,13 @@ def test_what_a_spent_budget_stops_waits_with_one_card_and_one_word_in_each_room
     assert len(list_told(acme, OTHER)) == 1
 
 
+def test_nobody_takes_all_places_of_those_that_wait(acme: Db) -> None:
+    spend(acme, MICRO, MICRO)
+    flood = [say(acme, f"flood {number}").receipt.state for number in range(60)]
+    assert flood == ["held"] * spent_budgets.MOST_OF_SENDER + ["refused"] * (60 - spent_budgets.MOST_OF_SENDER)
+    assert say(acme, "urgent", sender=ADA).receipt.state == "held"
+
+
 @pytest.mark.parametrize("words", ["1", "yes", "$1.00 more"])
 def test_more_money_lets_all_of_it_go_on_in_its_order(acme: Db, words: str) -> None:
     spend(acme, MICRO, MICRO)

@@ -24,6 +24,7 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 
 MOST_HELD = 50  # messages that wait for one budget
+MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
 CENT = MICRO // 100
 LEAST_MORE, MOST_MORE = 25 * CENT, 2 * MICRO  # that one answer leaves to spend; with less no call fits, perhaps
@@ -122,8 +123,11 @@ def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
 def _fits(db: Db, new: NewMessage, waiting: Request) -> bool:
     held = inbox.list_waiting_for(db, waiting.id)
     files = sum_files(json.loads(new.content))
-    return len(held) < MOST_HELD and (
-        not files or files + sum(sum_files(message.content) for _, message in held) <= MOST_HELD_BYTES
+    own = sum(message.sender == new.sender for _, message in held)
+    return (
+        len(held) < MOST_HELD
+        and own < MOST_OF_SENDER
+        and (not files or files + sum(sum_files(message.content) for _, message in held) <= MOST_HELD_BYTES)
     )
 
 
