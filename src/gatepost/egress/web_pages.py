@@ -74,7 +74,7 @@ class WebPages:
             raise Unavailable("the web", f"{MOST_WAITING} requests of this conversation are under way; wait for them")
         session.waiting += 1
         try:
-            async with session.requests, self._take_place(session):
+            async with session.requests, self._hold_place(session):
                 answer = await fetch_page(session.way, asked)
                 page = await self._read(session, answer)
         except HttpRefusal as no:
@@ -85,7 +85,7 @@ class WebPages:
         return page
 
     @asynccontextmanager
-    async def _take_place(self, session: _Session) -> AsyncIterator[None]:
+    async def _hold_place(self, session: _Session) -> AsyncIterator[None]:
         """A page is in memory until it was its turn to be read. Few sessions may have several there, and none is kept
         out by those of others."""
         async with session.single if self._together >= MOST_TOGETHER else nullcontext():
