@@ -13,8 +13,9 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, waiting_requests
-from gatepost.store.sessions import errands, groups, sessions, turns
+from gatepost.store.sessions import errands, groups, sessions, skills, turns
 from gatepost.store.sessions.errands import Errand, ErrandState
+from gatepost.store.sessions.skills import SkillSource
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.provider import ScriptBuilder
@@ -200,7 +201,8 @@ async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path:
         await channel.wait_for(lambda sent: any(each.message.text.startswith("it says") for each in sent))
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == ["it says: asked\n\nlearnt"]
-        assert (gateway.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
+        learnt = await gateway.store.read(skills.get, "acme", "greet")
+        assert learnt is not None and learnt.source is SkillSource.AGENT
 
 
 def count_open_turns(db: Db) -> int:
