@@ -9,6 +9,7 @@ from tests.hidden_libraries import find_extra_libraries, render_hiding
 
 from gatepost_testing.daemon import DaemonProcess
 
+COMMANDS = (("doctor", "--json"), ("settings",), ("sandbox", "run", "home", "--", "true"), ("skill", "list"))
 LATER = ("httpx2", "idna", "yaml")  # libraries of the core that are loaded when they are first used
 
 
@@ -34,6 +35,12 @@ def test_it_starts_serves_its_page_and_answers(bare: DaemonProcess) -> None:
     answered = bare.gatepost("chat", "-m", "hello", "--wait")
     assert "Hello!" in answered.stdout, answered.stderr
     assert "ModuleNotFoundError" not in bare.stderr()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_a_command_that_knows_all_settings_needs_no_extra(bare: DaemonProcess, words: tuple[str, ...]) -> None:
+    done = bare.gatepost(*words)
+    assert done.returncode == 0 and "should not happen" not in done.stderr, done.stderr
 
 
 def test_a_start_waits_for_no_library_that_is_used_later(tmp_path: Path) -> None:

@@ -233,3 +233,43 @@ async def test_what_an_agent_remembers_is_added_corrected_forgotten_and_taken_ba
         await desk.open("/memory?group=home")
         await desk.press(label, "memory.sync")
         assert [each["text"] for each in desk.ask("memory.list")] == kept
+
+
+@pytest.mark.page(
+    "skills",
+    "skill.read: Read skills",
+    "skill.agree: *",
+    "skill.read_update: Look for a change",
+    "skill.read_draft: Read it",
+    "skill.rm: Remove",
+)
+async def test_a_skill_is_read_agreed_to_looked_at_again_and_removed(desk: DashboardDesk, tmp_path: Path) -> None:
+    main = tmp_path / "bake" / "SKILL.md"
+    main.parent.mkdir()
+    main.write_text("---\nname: bake\ndescription: How bread is baked.\n---\nKnead it.\n")
+    await desk.open("/skills")
+    await desk.press("Read skills", "skill.read", source=str(main.parent))
+    await agree(desk, "bake")
+    assert [each["name"] for each in desk.ask("skill.list")["skills"]] == ["bake"]
+
+    main.write_text(main.read_text() + "Let it rise.\n")
+    await desk.open("/skills")
+    await desk.press("Look for a change", "skill.read_update", desk.row("bake"))
+    await agree(desk, "bake")
+    assert "Let it rise." in desk.ask("skill.show", name="bake")["text"]
+
+    draft = Home(desk.daemon.home).group("home") / "skills" / "notes" / "SKILL.md"
+    draft.parent.mkdir(parents=True)
+    draft.write_text("---\ndescription: How notes are taken.\n---\nBriefly.\n")
+    await desk.open("/skills")
+    await desk.press("Read it", "skill.read_draft", desk.row("notes"))
+    assert "notes" in [each["name"] for each in desk.ask("skill.list")["waiting"]]
+    await desk.press("Remove", "skill.rm", desk.row("bake"))
+    assert desk.ask("skill.list")["skills"] == []
+
+
+async def agree(desk: DashboardDesk, name: str) -> None:
+    """Agree to what was read last, for every agent."""
+    (waiting,) = (each for each in desk.ask("skill.list")["waiting"] if each["name"] == name)
+    await desk.open(f"/skill-cards/{waiting['digest']}")
+    await desk.press("Agree for every agent", "skill.agree")
