@@ -104,6 +104,6 @@ def test_a_limit_says_the_command_to_the_agent_and_the_one_thing_that_helps_to_t
 ) -> None:
     status = make_capped(cap)
     told = render_denial(BudgetDenial(status, 100_000, busy=False))
-    assert "$0.45 of $0.50 spent, and it may cost $0.10" in told and told.endswith(f"`gatepost {command}`")
+    assert "$0.45 of $0.50 spent, and it may cost $0.10" in told and told.endswith(f"`gatepost {command} USD`")
     assert (found := BUDGET.search(told)) is not None and found[0] == told  # CLI agents put words around it
     assert "limit of $0.50" in (said := render_notice(BudgetNotice(100, status))) and helps in said

@@ -76,10 +76,10 @@ async def test_an_answer_that_reaches_its_limit_is_told_once_with_what_helps(
     for each in refused:
         assert isinstance(each, BudgetShortage) and not each.busy
         assert "The limit of one answer has no room for this call: $0.00 of $0.50 spent" in each.reason
-        assert each.reason.endswith("an operator can raise it with `gatepost budget set acme --turn`")
+        assert each.reason.endswith("an operator can raise it with `gatepost budget set acme --turn USD`")
         assert (found := BUDGET.search(f"402 {each.reason} and more")) and found[0] == each.reason  # of CLI agents
     (told,) = [each.text for each in await store.read(messages.list_in_room, turn.instance, turn.address, 0, 10)][1:]
-    assert told == "This answer reached its limit of $0.50. Write again to go on: the next one has a limit of its own."
+    assert told == "The first step of this answer may pass its limit of $0.50. Whoever runs this gateway can raise it."
 
 
 async def test_no_agent_gets_a_channels_secret_also_if_it_was_bound_before(tmp_path: Path, store: SqliteStore) -> None:

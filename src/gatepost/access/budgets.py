@@ -35,9 +35,9 @@ def render_denial(denied: BudgetDenial) -> str:
 
 def _render_way_out(cap: Cap) -> str:
     if cap.task:
-        command = f"gatepost task set {cap.task} --max-cost"
+        command = f"gatepost task set {cap.task} --max-cost USD"
     else:
-        command = f"gatepost budget set {cap.folder or '--instance'} --{cap.span}"
+        command = f"gatepost budget set {cap.folder or '--instance'} --{cap.span} USD"
     anew = {
         CapSpan.TURN: "The next turn has a limit of its own",
         CapSpan.TASK: "The next run has a limit of its own",
@@ -66,6 +66,8 @@ def render_notice(note: BudgetNotice) -> str:
 def _render_cap_notice(status: BudgetStatus, cap: Cap) -> str:
     """The limit that was reached, and the one thing that helps."""
     most = render_usd(status.limit)
+    if not status.spent and not status.reserved and cap.span is not CapSpan.SESSION:
+        return f"The first step of this answer may pass its limit of {most}. Whoever runs this gateway can raise it."
     if cap.span is CapSpan.TURN:
         return f"This answer reached its limit of {most}. Write again to go on: the next one has a limit of its own."
     if cap.span is CapSpan.TASK:

@@ -253,8 +253,9 @@ def list_last_messages(db: Db, sessions: Sequence[str]) -> dict[str, LastMessage
 def list_asked(db: Db, requests: Sequence[str]) -> dict[str, ShownRequest]:
     if not requests:
         return {}
+    named = "CASE kind WHEN 'budget' THEN '' ELSE name END"  # of a budget it is a key, and the kind says enough
     rows = db.rows(
-        f"SELECT id, kind, tool, name, SUBSTR(why, 1, {LONGEST_TEXT}), asked_at FROM requests"
+        f"SELECT id, kind, tool, {named}, SUBSTR(why, 1, {LONGEST_TEXT}), asked_at FROM requests"
         f" WHERE id IN ({marks(requests)})",
         tuple(requests),
     )
