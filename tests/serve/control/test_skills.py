@@ -235,3 +235,13 @@ async def test_one_who_may_act_in_a_group_reads_nothing_of_the_machine_and_agree
         await run(ada, "skill.read", source=str(tmp_path), target="acme/eng")
     with pytest.raises(Refused):
         await run(ada, "skill.list")
+
+
+async def test_a_skill_of_one_group_is_named_to_whoever_looks_among_those_of_every_agent(deps: OperationDeps) -> None:
+    await agree_to_skill(deps.store, "acme", "bake", TEXT.format("bake", "bread"))
+    for operation in ("skill.show", "skill.rm", "skill.read_update"):
+        with pytest.raises(NotFound, match="acme has it: add --group acme"):
+            await run(deps, operation, name="bake")
+        with pytest.raises(NotFound) as elsewhere:
+            await run(deps, operation, name="bake", folder="other")
+        assert "acme" not in str(elsewhere.value)

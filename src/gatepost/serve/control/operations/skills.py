@@ -130,7 +130,7 @@ async def show_skill(deps: OperationDeps, args: ShowSkillArgs) -> SkillDetails:
         content = skills.get_content(db, row.digest) if row is not None else None
         pack = skills.get_pack(db, row.digest) if row is not None else None
         if row is None or content is None or pack is None:
-            raise NotFound("skill", args.name, "`gatepost skill list` shows them")
+            raise make_not_found(db, args.name, args.folder)
         return row, content, pack, AgreedNow(row.digest, None, list_key_names(db))
 
     row, content, pack, agreed = await deps.store.read(read)
@@ -253,11 +253,20 @@ async def read_skill_draft(deps: OperationDeps, args: ReadSkillDraftArgs) -> lis
     return await _keep_read(deps, [await asyncio.to_thread(read)], args.folder)
 
 
+def make_not_found(db: Db, name: str, folder: str) -> NotFound:
+    """Return the error of a skill that is not there under the name. Whoever asked for every agent may see all groups,
+    and is told which of them have it."""
+    others = [] if folder else sorted(each.folder for each in skills.list_all(db) if each.name == name)
+    if not others:
+        return NotFound("skill", name, "`gatepost skill list` shows them, and for whom each holds")
+    return NotFound("skill", name, f"for every agent; {', '.join(others[:3])} has it: add --group {others[0]}")
+
+
 @operation
 async def read_skill_update(deps: OperationDeps, args: ReadSkillUpdateArgs) -> list[SkillCard]:
     row = await deps.store.read(skills.get, args.folder, args.name)
     if row is None:
-        raise NotFound("skill", args.name, "`gatepost skill list` shows them")
+        raise await deps.store.read(make_not_found, args.name, args.folder)
     if row.source not in REREAD:
         raise Invalid("name", f"{args.name} came from no place that can be read again; add it anew")
     found = await read_source(deps.home, row.origin, deps.clock.now(), name=row.name)
@@ -289,7 +298,7 @@ async def remove_skill(deps: OperationDeps, args: RemoveSkillArgs) -> AgreedSkil
     def remove(db: Db) -> tuple[AgreedSkill, list[str]]:
         row = skills.get(db, args.folder, args.name)
         if row is None:
-            raise NotFound("skill", args.name, "`gatepost skill list` shows them, and for whom each holds")
+            raise make_not_found(db, args.name, args.folder)
         skills.remove(db, args.folder, args.name)
         return row, list_affected(db, args.folder)
 
