@@ -317,10 +317,14 @@ def _stamp(path: Path | None) -> Stamp:
 def parse_price(text: str) -> Price:
     """`IN/OUT` in USD for a million tokens, or `0`."""
     asked, slash, answered = text.partition("/")
-    if not slash and parse_usd(text, "--price"):
-        raise Invalid("--price", f"{text[:40]!r}: write IN/OUT, like 0.5/1.5 (USD for a million tokens), or 0")
-    plain = parse_usd(asked, "--price")
-    answer = parse_usd(answered, "--price") if slash else plain
+    try:
+        plain = parse_usd(asked, "price")
+        answer = parse_usd(answered, "price") if slash else plain
+        if plain and not slash:
+            raise Invalid("price", "one amount")
+    except Invalid:
+        usage = "write IN/OUT, like 0.5/1.5 (USD for a million tokens), or 0 if it is free"
+        raise Invalid("price", f"{text[:40]!r}: {usage}") from None
     return Price(input=plain, output=answer, cache_read=plain, cache_write=plain, cache_write_long=plain)
 
 

@@ -11,6 +11,7 @@ import pytest
 from gatepost.core.home import Home
 
 Run = Callable[..., Any]
+WRITTEN = "MEMORY.md has what everybody may know; `gatepost memory list acme` shows the rest, too"
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def file(run: Run, home: Home) -> Path:
 def test_the_file_is_written_without_a_question_and_its_changes_after_one(
     run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run("memory", "sync", "acme").out == "acme: 0 added, 0 changed, 0 forgotten\n"
+    assert run("memory", "sync", "acme").out == f"acme: 0 added, 0 changed, 0 forgotten\n{WRITTEN}\n"
     file.write_text(file.read_text().replace("Tuesday", "Friday") + "- We open at 9.\n")
 
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
@@ -34,8 +35,8 @@ def test_the_file_is_written_without_a_question_and_its_changes_after_one(
     assert [each["text"] for each in run("memory", "list", "acme", "--json").json] == ["The bins go on Tuesday."]
 
     done = run("memory", "sync", "acme", "--yes").out.splitlines()
-    assert done == [*shown, "acme: 1 added, 1 changed, 0 forgotten"]
-    assert run("memory", "sync", "acme").out == "acme: 0 added, 0 changed, 0 forgotten\n"
+    assert done == [*shown, "acme: 1 added, 1 changed, 0 forgotten", WRITTEN]
+    assert run("memory", "sync", "acme").out == f"acme: 0 added, 0 changed, 0 forgotten\n{WRITTEN}\n"
 
 
 def test_a_no_changes_nothing(run: Run, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

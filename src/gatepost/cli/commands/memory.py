@@ -172,6 +172,8 @@ def _confirm(*, drop: bool) -> bool:
 
 def _print_done(folder: str, done: SyncedMemory) -> None:
     output.print_line(f"{folder}: {done.added} added, {done.changed} changed, {done.forgotten} forgotten")
+    if done.written:
+        output.print_line(f"MEMORY.md has what everybody may know; `gatepost memory list {folder}` shows the rest, too")
     if done.conflicts:
         output.print_line("these entries have changed meanwhile; the words for them stay in the file:")
         for line in done.conflicts:

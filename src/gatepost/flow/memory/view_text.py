@@ -24,7 +24,7 @@ TITLE, BELOW, OPEN = "# Memory", "## Agents below know this, too", "## Not agree
 INTRO = (
     "What everybody who talks with this agent may know. What is for one person or one room is not here.",
     "A line with a number is remembered. A line that was added, changed or taken out is a wish until a person has",
-    "agreed: `gatepost memory sync` shows it. Agents that want to be answered now use the tool `remember`.",
+    "agreed: `gatepost memory sync GROUP` shows it. Agents that want to be answered now use the tool `remember`.",
 )
 OWN = frozenset((TITLE, BELOW, OPEN, *INTRO))
 MOST_SHOWN, LARGEST_SHOWN = 1000, 128 * 1024  # entries, the newest, and bytes of their lines
