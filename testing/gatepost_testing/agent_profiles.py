@@ -35,7 +35,11 @@ OPENCODE = {
             "npm": "@ai-sdk/openai-compatible",
             "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
             "models": {
-                name: {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+                name: {
+                    "attachment": True,
+                    "limit": {"context": 200_000, "output": 4096},  # without one it asks for all that there is room for
+                    "modalities": {"input": ["text", "image"], "output": ["text"]},
+                }
                 for name in ("gpt-4o", "gpt-4o-mini")
             },
         }

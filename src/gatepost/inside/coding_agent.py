@@ -9,6 +9,7 @@ is waited out by time, whatever the agent makes of it, and trouble that does not
 
 import asyncio
 import os
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ import msgspec
 
 from gatepost.inside import bridge, forwarder, media
 from gatepost.inside.agent_loop import STILL_TRYING
-from gatepost.inside.forwarder import ModelCallEnd
+from gatepost.inside.forwarder import ModelCallBegin, ModelCallEnd
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
 from gatepost.inside.model_client import TOLD_AFTER
@@ -49,6 +50,13 @@ DENIED = "This was not permitted."
 APPROVED_PLAN = "The plan is approved. Carry it out now.\n\n{}"
 LONGEST_PLAN = 19_000  # characters of a plan that is said again
 MOST_RETRIES = 100
+# In the streams of the three APIs. What a model says cannot look so: its quotes are escaped.
+_CUT = re.compile(rb'"(?:finish|stop)_reason": ?"(?:length|max_tokens)"|"reason": ?"max_output_tokens"')
+_ENDED = re.compile(
+    rb'data: ?\[DONE\]|"(?:finish|stop)_reason": ?"'
+    rb'|"type": ?"(?:message_stop|response\.(?:completed|incomplete|failed))"'
+)
+_PIECE = re.compile(rb'"(?:content|text|delta)": ?("(?:[^"\\]|\\.)+")')
 HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
 
 
@@ -398,8 +406,11 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         if not self._port:
             loop = asyncio.get_running_loop()
 
-            def watch(end: ModelCallEnd) -> None:
-                loop.call_soon_threadsafe(self._receive_call_end, end)
+            def watch(seen: ModelCallBegin | ModelCallEnd) -> None:
+                if isinstance(seen, ModelCallEnd):
+                    loop.call_soon_threadsafe(self._receive_call_end, seen)
+                else:
+                    loop.call_soon_threadsafe(self._receive_call_begin)
 
             self._port = forwarder.start(run, watch=watch, busy_status=self.busy_status)
         return forwarder.environment(self._port)
@@ -408,6 +419,9 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
     def _is_at_work(self) -> bool:
         """Return True while calls of the model are the turn's."""
         return self._running
+
+    def _receive_call_begin(self) -> None:
+        """The agent calls the model, maybe again."""
 
     def _receive_call_end(self, end: ModelCallEnd) -> None:
         """A call of the model has ended. If nobody but an operator can help, the agent need not try for minutes."""
@@ -454,6 +468,26 @@ def read_call_end(end: ModelCallEnd) -> ProviderError | None:
     if end.status != 200:
         return parse_provider_error(end.status, end.body)
     return None if end.whole else ProviderError("the model's answer broke off", TurnErrorClass.NETWORK)
+
+
+def is_cut(end: ModelCallEnd) -> bool:
+    """Return True if the model ended its answer because of a length limit."""
+    return end.status == 200 and _CUT.search(end.tail) is not None
+
+
+def is_broken_off(end: ModelCallEnd) -> bool:
+    """Return True if the model's answer has no end: the stream was cut, or turned into something else."""
+    return end.status == 200 and (not end.whole or _ENDED.search(end.tail) is None)
+
+
+def read_last_piece(end: ModelCallEnd) -> str:
+    """Return the last piece of text in the stream of an answer; '' if none is seen. It tells whose call that was: an
+    agent also calls the model for a conversation's name."""
+    pieces = _PIECE.findall(end.tail)
+    try:
+        return str(msgspec.json.decode(pieces[-1])).strip() if pieces else ""
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
 
 
 def parse_options(spec: ProviderSpec, given: Mapping[str, Any], kind: type[OptionsT]) -> OptionsT:

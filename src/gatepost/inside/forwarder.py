@@ -24,20 +24,26 @@ CHUNK = 64 * 1024
 LOOPBACK = "127.0.0.1"
 MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/")  # what a call of a model begins with
 CHUNKED = b"\r\ntransfer-encoding: chunked"
-LARGEST_BEGINNING = 8192  # bytes of an answer that are reported
+LARGEST_BEGINNING = LARGEST_TAIL = 8192  # bytes of an answer that are reported
 BUSY = 429  # too many requests
 PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is put in outside
 
 
+class ModelCallBegin(NamedTuple):
+    """A call of a model has begun."""
+
+
 class ModelCallEnd(NamedTuple):
-    """How a call of a model ended. `whole`: its answer came to its end; `body` is the beginning of that."""
+    """How a call of a model ended. `whole`: its answer came to its end; `body` is the beginning of that, `tail` its end
+    as it came, in chunks."""
 
     status: int
     whole: bool
     body: bytes
+    tail: bytes = b""
 
 
-Watch = Callable[[ModelCallEnd], None]
+Watch = Callable[[ModelCallBegin | ModelCallEnd], None]
 
 
 def environment(port: int) -> dict[str, str]:
@@ -111,11 +117,14 @@ class ModelCallWatch:
         self._size = 0
 
     def send(self, piece: bytes) -> None:
+        first = not self._asked
         self._asked += piece[: 32 - len(self._asked)]
+        if first and self._asked.startswith(MODEL_CALLS):
+            self._report(ModelCallBegin())
 
     def receive(self, piece: bytes) -> None:
         self._beginning += piece[: LARGEST_BEGINNING - len(self._beginning)]
-        self._end = (self._end + piece)[-5:]
+        self._end = (self._end + piece)[-LARGEST_TAIL:]
         self._size += len(piece)
 
     def end(self, *, left: bool) -> None:
@@ -123,14 +132,17 @@ class ModelCallWatch:
         head, _, body = self._beginning.partition(b"\r\n\r\n")
         status, whole = head[9:12], self._is_whole(head.lower())
         if self._asked.startswith(MODEL_CALLS) and status.isdigit() and (whole or not left):
-            with suppress(RuntimeError):  # nobody is there any more whom it concerns
-                if CHUNKED in head.lower():
-                    body = _join_chunks(body)
-                self._watch(ModelCallEnd(int(status), whole, body))
+            if CHUNKED in head.lower():
+                body = _join_chunks(body)
+            self._report(ModelCallEnd(int(status), whole, body, self._end))
+
+    def _report(self, what: ModelCallBegin | ModelCallEnd) -> None:
+        with suppress(RuntimeError):  # nobody is there any more whom it concerns
+            self._watch(what)
 
     def _is_whole(self, head: bytes) -> bool:
         if CHUNKED in head:
-            return self._end == b"0\r\n\r\n"
+            return self._end.endswith(b"0\r\n\r\n")
         _, _, length = head.partition(b"\r\ncontent-length: ")
         announced = length.split(b"\r\n")[0]
         return not announced.isdigit() or self._size - len(head) - 4 >= int(announced)

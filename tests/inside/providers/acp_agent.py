@@ -3,6 +3,7 @@ library alone; it keeps its conversations in HOME. CAN: what it can, of `load re
 
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -83,15 +84,38 @@ def bad(session, text):
     threading.Event().wait()
 
 
-def ask_model(session):
-    """Say what came, as agents do that take the end of a stream for the end of the answer; a refusal is tried on."""
+def call_model():
+    """Return the status line and the body."""
     host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
     with socket.create_connection((host, int(port))) as link:
         link.sendall(b"POST /openai/v1/chat/completions HTTP/1.1\r\nhost: egress\r\ncontent-length: 2\r\n\r\n{}")
         head, _, body = b"".join(iter(lambda: link.recv(4096), b"")).partition(b"\r\n\r\n")
-    if b" 200 " not in head:
+    return head.partition(b"\r\n")[0], body.decode()
+
+
+def ask_model(session, text):
+    """Say what came, as agents do that take the end of a stream for the end of the answer; a refusal is tried on, or
+    given up. Return False if it was given up."""
+    head, body = call_model()
+    if b" 400 " in head:
+        say(session, "a summary", messageId="m1")
+        call_model()
+        say(session, "the answer", messageId="m2")
+    elif b" 200 " not in head and "give up" in text:
+        return False
+    elif b" 200 " not in head:
         threading.Event().wait()
-    say(session, body.decode())
+    elif "pieces" in text:
+        while True:
+            said = [json.loads(each)["content"] for each in re.findall(r"data: (.*\"content\".*)", body)]
+            say(session, "".join(said), messageId="m1")
+            if "finish_reason" in body:
+                return True
+            ask("fs/read_text_file", {"sessionId": session, "path": "/"})  # once answered, the pieces have arrived
+            _, body = call_model()
+    else:
+        say(session, body)
+    return True
 
 
 def files(session, text):
@@ -117,7 +141,9 @@ def prompt(number, session, blocks):
         write({"id": number, "error": {"code": -32000, "message": "Authentication required"}})
         return
     if "ask the model" in text:
-        ask_model(session)
+        if not ask_model(session, text):
+            write({"id": number, "error": {"code": -32603, "message": "Internal error: the script says so"}})
+            return
     elif "long answer" in text:
         say(session, "the first half")
         stop = "max_tokens"

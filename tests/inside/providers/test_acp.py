@@ -15,6 +15,7 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside import coding_agent
+from gatepost.inside.acp import agent as acp_agent
 from gatepost.inside.acp.agent import read_env
 from gatepost.inside.agent_loop import CUT_ANSWER, STILL_TRYING
 from gatepost.inside.coding_agent import RetryingAgentOptions
@@ -509,12 +510,13 @@ async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path) -> 
 
 
 @asynccontextmanager
-async def a_way_out(path: Path, answer: bytes) -> AsyncIterator[None]:
-    """An egress.sock that answers every call with these bytes, and ends it."""
+async def a_way_out(path: Path, *answers: bytes) -> AsyncIterator[None]:
+    """An egress.sock that answers each call with the next of these, and every later one with the last; then it ends."""
+    left = list(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        writer.write(left.pop(0) if len(left) > 1 else left[0])
         writer.close()
 
     (path / "run").mkdir(exist_ok=True)
@@ -588,3 +590,79 @@ def test_an_agent_is_told_as_many_retries_as_an_outage_has_room_for(
 async def test_an_answer_that_reached_its_limit_says_so(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         assert (await answer(agent, make_batch("a long answer")))[1] == TurnResult(f"the first half\n\n{CUT_ANSWER}")
+
+
+BUSY = b"HTTP/1.1 529 Overloaded\r\ncontent-length: 0\r\n\r\n"
+
+
+def stream(*events: str) -> bytes:
+    """A whole answer, as far as HTTP goes."""
+    return (
+        CHUNKED
+        + b"".join(b"%x\r\n%s\r\n" % (len(each) + 8, f"data: {each}\n\n".encode()) for each in events)
+        + (b"0\r\n\r\n")
+    )
+
+
+async def test_a_prompt_that_the_agent_gave_up_in_passing_trouble_is_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_agent, "FIRST_PAUSE", 0.01)
+    async with a_way_out(tmp_path, BUSY, BUSY, CHUNKED + b"5\r\nwhole\r\n0\r\n\r\n"), an_agent(tmp_path) as agent:
+        name, ended = await answer(agent, make_batch("ask the model, or give up"))
+
+        assert isinstance(ended, TurnResult) and "whole" in ended.text
+        first, *again = prompts(tmp_path, name)
+        assert again == [first, first]
+
+
+async def test_an_agent_that_gives_up_to_the_end_is_told_of_in_the_endpoints_class(tmp_path: Path) -> None:
+    async with a_way_out(tmp_path, BUSY), an_agent(tmp_path, outage=0.5) as agent:
+        _, failed = await answer(agent, make_batch("ask the model, or give up"))
+
+        assert isinstance(failed, TurnFailed)
+        assert (failed.kind, failed.message) == ("overload", "the model cannot answer just now (status 529)")
+
+
+async def test_an_interrupt_ends_the_pause_before_a_prompt_is_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acp_agent, "FIRST_PAUSE", 60.0)
+    async with a_way_out(tmp_path, BUSY), an_agent(tmp_path) as agent:
+        running = asyncio.create_task(read_all(agent.query(make_batch("ask the model, or give up"), "")))
+        await until(lambda: agent._model_trouble is not None)
+        await agent.interrupt()
+
+        assert (await running)[-1] == TurnFailed("interrupted")
+
+
+async def test_what_broke_off_is_taken_back_when_the_agent_asks_the_model_again(tmp_path: Path) -> None:
+    broken = stream('{"content": "one "}', '{"content": "two"}', "<html>")
+    whole = stream('{"content": "one "}', '{"content": "two three"}', '{"finish_reason": "stop"}')
+    async with a_way_out(tmp_path, broken, whole), an_agent(tmp_path) as agent:
+        _, *said, ended = await read_all(agent.query(make_batch("ask the model in pieces"), ""))
+
+        assert ended == TurnResult("one two three")
+        assert not any(isinstance(event, Text) for event in said)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("length", f"the first half\n\n{CUT_ANSWER}"), ("stop", "the first half")],
+)
+async def test_an_answer_that_reached_the_models_limit_says_so_also_if_the_agent_does_not(
+    tmp_path: Path, reason: str, said: str
+) -> None:
+    cut = stream('{"content": "the first "}', '{"content": "half"}', f'{{"finish_reason": "{reason}"}}', "[DONE]")
+    async with a_way_out(tmp_path, cut), an_agent(tmp_path) as agent:
+        assert (await answer(agent, make_batch("ask the model in pieces")))[1] == TurnResult(said)
+
+
+async def test_the_agents_summary_of_a_full_conversation_is_not_said(tmp_path: Path) -> None:
+    body = b'{"error": {"message": "too large", "code": "context_length_exceeded"}}'
+    full = b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    async with a_way_out(tmp_path, full, stream('{"finish_reason": "stop"}')), an_agent(tmp_path) as agent:
+        _, *said, ended = await read_all(agent.query(make_batch("ask the model"), ""))
+
+        assert ended == TurnResult("the answer")
+        assert not any(isinstance(event, Text) for event in said)

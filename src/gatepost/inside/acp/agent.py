@@ -9,7 +9,9 @@ ended.
 import asyncio
 import os
 import shlex
+from collections import deque
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -20,7 +22,14 @@ from gatepost.inside import programs, workspace_files
 from gatepost.inside.acp import protocol
 from gatepost.inside.acp.protocol import AcpEventBuilder
 from gatepost.inside.agent_loop import CUT_ANSWER
-from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
+from gatepost.inside.coding_agent import (
+    CodingAgent,
+    CodingAgentOptions,
+    is_broken_off,
+    is_cut,
+    read_last_piece,
+)
+from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.prompts import prompt
@@ -45,6 +54,10 @@ FORGOTTEN = (
 )
 CHANGED = "What you were told about yourself has changed. From here on this holds:"
 GRACE = 3.0  # seconds in which a cancelled turn may end by itself
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds before a prompt that the agent gave up is given again
+MOST_CUT = 8  # calls of a turn whose ends are remembered
+# Updates after which a prompt has done something, and must not be given again.
+_DONE = frozenset({"agent_message_chunk", "tool_call", "tool_call_update"})
 
 T = TypeVar("T")
 
@@ -87,7 +100,10 @@ def read_env(given: dict[str, str] | list[str] | str) -> dict[str, str]:
     return found
 
 
-class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | protocol.PromptResponse]):
+AcpMessage = protocol.SessionUpdate | protocol.PromptResponse | protocol.AnswerRestart | protocol.ContextOverflowed
+
+
+class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
     takes_pushes = False
     MOST_WAITING: ClassVar[int] = 256
 
@@ -103,6 +119,9 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         self._prompting: asyncio.Task[None] | None = None
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
+        self._has_acted = False  # the agent said or did something for this prompt
+        self._broken_ending = ""  # of the model's answer that broke off last
+        self._cut_endings: deque[str] = deque(maxlen=MOST_CUT)  # of the model's answers that reached their limit
 
     def _get_command(self) -> str:
         """How the agent is started, where the group's option `command` does not say it."""
@@ -271,6 +290,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
         self._system = None if known else system
         self._titles.clear()
+        self._has_acted, self._broken_ending = False, ""
+        self._cut_endings.clear()
         self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
 
     async def _events(self, client: JsonRpcProcess) -> AsyncIterator[Event]:
@@ -279,6 +300,13 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             message = await self._receive()
             if isinstance(message, StatusLine):
                 yield message
+                continue
+            if isinstance(message, protocol.AnswerRestart):
+                events.take_back(message.ending)
+                continue
+            if isinstance(message, protocol.ContextOverflowed):
+                for event in events.expect_summary():
+                    yield event
                 continue
             if self._prompt is not None and self._waiting.pop(self._prompt.id, None) is not None:
                 self._replay.record_sent(self._conversation, self._prompt, self._system)
@@ -299,7 +327,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
                 yield Text(text)
             refused = message.stop_reason == "refusal"
             raise ProviderError(trouble, TurnErrorClass.REFUSAL if refused else TurnErrorClass.FATAL)
-        cut = text and message.stop_reason == "max_tokens"
+        cut = text and (message.stop_reason == "max_tokens" or self._ends_with_cut(text))
         self._answer, self._running = f"{text}\n\n{CUT_ANSWER}" if cut else text, False
 
     @property
@@ -332,17 +360,65 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         return [*blocks, *(block for block in shown if block is not None), protocol.text_block(sent.text)]
 
     async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
-        """Send a prompt, and queue its outcome behind everything that the agent said meanwhile."""
+        """Send a prompt, and queue its outcome behind everything that the agent said meanwhile.
+
+        An agent that gives up a model in passing trouble before it did anything gets the prompt again, by time.
+        """
+        now, pause = asyncio.get_running_loop().time, FIRST_PAUSE
+        end = now() + self._options.outage
+        while True:
+            outcome = await self._ask_agent(client, blocks)
+            passing = outcome is self._model_trouble and self._model_trouble.kind.is_passing
+            if not passing or self._has_acted or now() + pause > end:
+                break
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause)
+            if self._stop.is_set():
+                break
+            pause = min(2 * pause, LONGEST_PAUSE)
+        await self._messages.put(outcome)
+
+    async def _ask_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> protocol.PromptResponse | Exception:
         try:
             answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
-            await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))
+            return msgspec.json.decode(answer, type=protocol.PromptResponse)
         except JsonRpcFailure as error:
-            await self._messages.put(self._read_failure(error))
+            return self._read_prompt_failure(error)
         except ProviderError as trouble:
-            await self._messages.put(trouble)
+            return trouble
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            unclear = f"{self._program} ended its turn with what is not understood: {error}"
-            await self._messages.put(ProviderError(unclear))
+            return ProviderError(f"{self._program} ended its turn with what is not understood: {error}")
+
+    def _read_prompt_failure(self, error: JsonRpcFailure) -> ProviderError | Misconfigured:
+        """How its last call of the model failed says more than the agent's words, unless these name a trouble that
+        waiting does not end."""
+        told, seen = self._read_failure(error), self._model_trouble
+        vague = isinstance(told, ProviderError) and (told.kind.is_passing or told.kind is TurnErrorClass.FATAL)
+        return seen if seen is not None and vague else told
+
+    # How its calls of the model end.
+
+    def _receive_call_begin(self) -> None:
+        ending, self._broken_ending = self._broken_ending, ""
+        if ending and self._is_at_work:
+            self._note(protocol.AnswerRestart(ending))
+
+    def _receive_call_end(self, end: ModelCallEnd) -> None:
+        super()._receive_call_end(end)
+        if is_broken_off(end):
+            self._broken_ending = read_last_piece(end)
+        elif is_cut(end) and (piece := read_last_piece(end)):
+            self._cut_endings.append(piece)
+        elif self._is_at_work and (trouble := self._model_trouble) and trouble.kind is TurnErrorClass.OVERFLOW:
+            self._note(protocol.ContextOverflowed())
+
+    def _note(self, seen: protocol.AnswerRestart | protocol.ContextOverflowed) -> None:
+        with suppress(asyncio.QueueFull):
+            self._deliver(seen)
+
+    def _ends_with_cut(self, text: str) -> bool:
+        """Return True if the model's answer reached its limit: not every agent tells that."""
+        return text.rstrip().endswith(tuple(self._cut_endings))
 
     # What the agent says and asks.
 
@@ -361,6 +437,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():
             if notice.update.tool_call_id and notice.update.title:
                 self._titles.setdefault(notice.update.tool_call_id, notice.update.title)
+            self._has_acted = self._has_acted or kind in _DONE
             await self._messages.put(notice.update)
 
     async def _handle_request(self, method: str, params: bytes) -> Json:

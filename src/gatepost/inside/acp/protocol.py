@@ -163,6 +163,16 @@ class PromptResponse(AcpStruct, frozen=True):
     usage: Json | None = None
 
 
+class AnswerRestart(msgspec.Struct, frozen=True):
+    """The agent calls the model again, whose answer broke off. `ending`: what came last of that."""
+
+    ending: str
+
+
+class ContextOverflowed(msgspec.Struct, frozen=True):
+    """The model refused the conversation as too large: the agent may sum it up now, by itself."""
+
+
 def initialize(version: str) -> Json:
     return {
         "protocolVersion": VERSION,
@@ -363,6 +373,7 @@ class AcpEventBuilder:
         self._pieces: list[str] = []
         self._size, self._written = 0, GrowingText()
         self._message: str | None = None
+        self._is_summing_up = False  # the next message may be the agent's summary, which is for itself
         self._plan = ""
         self._tools: dict[str, tuple[str, dict[str, Any]]] = {}  # title and input, so far
         self._used: set[str] = set()
@@ -390,13 +401,28 @@ class AcpEventBuilder:
         text, self._pieces, self._size, self._written = "".join(self._pieces), [], 0, GrowingText()
         return text if text.strip() else ""
 
+    def take_back(self, ending: str) -> None:
+        """Forget the message that the agent is at, if it ends so: the model gives that answer once more."""
+        if "".join(self._pieces).rstrip().endswith(ending):
+            self.rest()
+
+    def expect_summary(self) -> list[Event]:
+        """Take the next message for a summary, if another message follows it directly."""
+        before, self._is_summing_up = self.finish(), True
+        return before
+
     def finish(self) -> list[Event]:
+        self._is_summing_up = False
         text = self.rest()
         return [Text(text)] if text else []
 
     def _piece(self, update: SessionUpdate) -> list[Event]:
         another = update.message_id is not None and self._message not in (None, update.message_id)
-        before = self.finish() if another else []
+        before: list[Event] = []
+        if another and self._pieces:
+            if self._is_summing_up:
+                self.rest()
+            before = self.finish()
         self._message = update.message_id or self._message
         self._pieces.append(text_of(update.content))
         self._size += len(self._pieces[-1])
