@@ -163,3 +163,22 @@ async def test_a_sandbox_without_a_network_is_told_why_it_reaches_nothing(tmp_pa
     refused, unknown = json.loads((home.session("session-1") / "out" / "found.json").read_text())
     assert refused[0] == 403 and "example.com:80 is not allowed for acme" in refused[1]
     assert unknown[0] == 404 and "no model endpoint" in unknown[1]
+
+
+@pytest.mark.parametrize("asked", [b"POST /openai/v1/responses HTTP/1.1\r\n\r\n", b"GET /refused HTTP/1.1\r\n\r\n"])
+def test_a_call_of_the_model_is_reported_when_it_begins_and_with_its_tail_when_it_ends(asked: bytes) -> None:
+    seen: list[forwarder.ModelCallBegin | forwarder.ModelCallEnd] = []
+    watch = forwarder.ModelCallWatch(seen.append)
+    watch.send(asked)
+    watch.send(b"and more")
+    watch.receive(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * forwarder.LARGEST_BEGINNING)
+    watch.receive(b"the end")
+    watch.end(left=False)
+
+    if asked.startswith(b"GET"):
+        assert seen == []
+        return
+    begin, end = seen
+    assert isinstance(begin, forwarder.ModelCallBegin) and isinstance(end, forwarder.ModelCallEnd)
+    assert len(end.tail) == forwarder.LARGEST_TAIL and end.tail.endswith(b"xthe end")
+    assert len(end.body) < forwarder.LARGEST_BEGINNING and b"the end" not in end.body

@@ -18,7 +18,8 @@ from gatepost.inside import coding_agent
 from gatepost.inside.acp import agent as acp_agent
 from gatepost.inside.acp.agent import read_env
 from gatepost.inside.agent_loop import CUT_ANSWER, STILL_TRYING
-from gatepost.inside.coding_agent import RetryingAgentOptions
+from gatepost.inside.coding_agent import RetryingAgentOptions, is_broken_off, is_cut, read_last_piece
+from gatepost.inside.forwarder import ModelCallEnd
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
@@ -666,3 +667,27 @@ async def test_the_agents_summary_of_a_full_conversation_is_not_said(tmp_path: P
 
         assert ended == TurnResult("the answer")
         assert not any(isinstance(event, Text) for event in said)
+
+
+@pytest.mark.parametrize(
+    ("tail", "cut", "broken", "piece"),
+    [
+        (
+            'data: {"choices": [{"delta": {"content": "pl\\u00fcm \\"x\\""}}]}\n\ndata: {"finish_reason":"length"}',
+            1,
+            0,
+            'plüm "x"',
+        ),
+        ('data: {"delta":{"content":"a"}}\n\ndata: {"finish_reason": "stop"}\n\ndata: [DONE]', 0, 0, "a"),
+        ('data: {"delta":{"type":"text_delta","text":"b"}}\n\ndata: {"delta":{"stop_reason":"max_tokens"}}', 1, 0, "b"),
+        ('data: {"type":"response.incomplete","incomplete_details":{"reason":"max_output_tokens"}}', 1, 0, ""),
+        ('data: {"delta": "\\"finish_reason\\": \\"length\\""}', 0, 1, '"finish_reason": "length"'),
+        ('data: {"finish_reason": null, "delta": {"content": "c"}}\n\ndata: <html>', 0, 1, "c"),
+        ('data: {"delta": {"content": "\\ud800"}}', 0, 1, ""),
+        ("", 0, 1, ""),
+    ],
+)
+def test_the_end_of_a_models_answer_says_how_it_ended(tail: str, cut: bool, broken: bool, piece: str) -> None:
+    end = ModelCallEnd(200, True, b"", tail.encode())
+    assert (is_cut(end), is_broken_off(end), read_last_piece(end)) == (cut, broken, piece)
+    assert not is_cut(end._replace(status=500)) and is_broken_off(end._replace(whole=False))
