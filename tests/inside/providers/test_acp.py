@@ -15,7 +15,6 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.inside import coding_agent
-from gatepost.inside.acp import agent as acp_agent
 from gatepost.inside.acp.agent import read_env
 from gatepost.inside.agent_loop import CUT_ANSWER, STILL_TRYING
 from gatepost.inside.coding_agent import RetryingAgentOptions, is_broken_off, is_cut, read_last_piece
@@ -608,7 +607,7 @@ def stream(*events: str) -> bytes:
 async def test_a_prompt_that_the_agent_gave_up_in_passing_trouble_is_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp_agent, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("gatepost.inside.acp.agent.FIRST_PAUSE", 0.01)
     async with a_way_out(tmp_path, BUSY, BUSY, CHUNKED + b"5\r\nwhole\r\n0\r\n\r\n"), an_agent(tmp_path) as agent:
         name, ended = await answer(agent, make_batch("ask the model, or give up"))
 
@@ -628,7 +627,7 @@ async def test_an_agent_that_gives_up_to_the_end_is_told_of_in_the_endpoints_cla
 async def test_an_interrupt_ends_the_pause_before_a_prompt_is_given_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp_agent, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("gatepost.inside.acp.agent.FIRST_PAUSE", 60.0)
     async with a_way_out(tmp_path, BUSY), an_agent(tmp_path) as agent:
         running = asyncio.create_task(read_all(agent.query(make_batch("ask the model, or give up"), "")))
         await until(lambda: agent._model_trouble is not None)

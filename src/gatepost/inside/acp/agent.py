@@ -302,7 +302,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
                 yield message
                 continue
             if isinstance(message, protocol.AnswerRestart):
-                events.take_back(message.ending)
+                events.drop_broken(message.ending)
                 continue
             if isinstance(message, protocol.ContextOverflowed):
                 for event in events.expect_summary():
@@ -372,7 +372,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
             if not passing or self._has_acted or now() + pause > end:
                 break
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._stop.wait()
             if self._stop.is_set():
                 break
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -401,7 +401,7 @@ class AcpEventBuilder:
         text, self._pieces, self._size, self._written = "".join(self._pieces), [], 0, GrowingText()
         return text if text.strip() else ""
 
-    def take_back(self, ending: str) -> None:
+    def drop_broken(self, ending: str) -> None:
         """Forget the message that the agent is at, if it ends so: the model gives that answer once more."""
         if "".join(self._pieces).rstrip().endswith(ending):
             self.rest()
