@@ -170,7 +170,7 @@ async def test_a_model_without_a_price_gets_one_at_once(operation_deps: Operatio
 @pytest.mark.parametrize(
     ("model", "price", "text"),
     [
-        ("my-model", "much", "is not an amount"),
+        ("my-model", "much", "write IN/OUT"),
         ("my-model", "3", "write IN/OUT"),
         ("tool:x", "0", "no name of a model"),
     ],
