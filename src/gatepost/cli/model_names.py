@@ -25,7 +25,7 @@ MARGIN_S = 15.0
 
 
 class NamedEndpoint(Struct, frozen=True, kw_only=True):
-    """What a name stands for."""
+    """The service or endpoint that a name stands for."""
 
     agent: str = SERVED_BY
     base_url: str
@@ -95,7 +95,7 @@ def _choose(models: tuple[LocalModel, ...], wanted: str, base_url: str, *, ask: 
 
 
 def describe_probe(model: LocalModel, probe: ModelProbe) -> list[str]:
-    """What the trial showed, and what to do about what is missing."""
+    """Return the outcome of the trial, and how to mend what is missing."""
     uses, sees = "uses tools" if probe.tools else "uses no tools", "sees" if probe.vision else "does not see"
     lines = [f"it answers in {output.format_duration(probe.seconds)}, {uses}, {sees} pictures"]
     if not probe.tools:

@@ -26,7 +26,7 @@ _HELLO = _encode(UnreadPage("", "text/plain", "", b"-"))
 
 
 class PageReader:
-    """Who waits, waits in line."""
+    """Read pages one at a time, in the order in which they came."""
 
     def __init__(self, deadline: float = DEADLINE_S, patience: float = PATIENCE_S) -> None:
         self._deadline, self._patience = deadline, patience

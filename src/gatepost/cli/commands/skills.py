@@ -40,7 +40,7 @@ _DRAFT = re.compile(r"([^\s:#@]{1,200}):([a-z0-9-]{1,64})\Z")
 
 @click.group()
 def skill_command() -> None:
-    """What agents are taught: folders with a SKILL.md, scripts and whatever these need. An agent has those alone that a
+    """Skills of agents: folders with a SKILL.md, scripts and whatever these need. An agent has those alone that a
     person agreed to; what it writes into its own `skills/` is a draft. Works with the gateway up or down.
 
     \b
@@ -80,7 +80,7 @@ def show(run: CommandRun, found: SkillDetails) -> None:
 
 
 def print_facts(card: SkillCard) -> None:
-    """What a person decides by, without the words of the files."""
+    """Print the facts that a person decides by, without the words of the files."""
     output.print_details(SkillCard, card, {"changes": lambda card: ()}, width=WIDE, sparse=True)
 
 

@@ -245,7 +245,8 @@ def claim_waiting(
         started_at=now,
         begun_at=now if at_once else None,
     )
-    _carry_spending(db, batch, turn.id)
+    if any(row.earlier for row in batch):
+        _carry_spending(db, batch, turn.id)
     rows = [(row.id, row.message_id) for row in batch]
     if any(row.continues for row in batch):
         rows += _add_earlier(db, turn, batch, now)
