@@ -145,6 +145,7 @@ async def test_a_file_is_saved_by_a_key_and_what_the_agent_changed_meanwhile_is_
     file = Home(daemon.home).group("home") / "AGENTS.md"
     await page.goto(f"{get_base(daemon)}/dashboard/groups/home")
     await keep(page, "group")
+    await page.get_by_role("link", name="Knows").click()
     await page.get_by_role("link", name="AGENTS.md").click()
     text = page.get_by_label("Text")
     for number in (1, 2):  # the second save is of the version that the first has made

@@ -64,7 +64,7 @@ DETAILS = make_columns(
 )
 
 
-@page("/requests", "Requests", Section.NOW, "permit.list", order=20)
+@page("/requests", "Decisions", Section.AGENTS, "permit.list", order=5)
 async def show_requests(request: PageRequest) -> PageView:
     after = request.query.get("after", "")[:LONGEST_ID]
     return make_requests_view(await request.ask(ListRequestsArgs(limit=LIMIT, after=after)))
@@ -90,7 +90,7 @@ def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
     return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
 
 
-@page("/requests/{id}", "Request", Section.NOW, "permit.show")
+@page("/requests/{id}", "Request", Section.AGENTS, "permit.show")
 async def show_request(request: PageRequest) -> PageView:
     return make_request_view(await request.ask(ShowRequestArgs(id=request.params["id"])))
 
