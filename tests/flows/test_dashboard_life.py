@@ -119,6 +119,7 @@ async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: Dae
     await ask(daemon, page, "announce it")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("wants to send")
     await keep(page, "request")
+    await page.get_by_text("Change it, or show the exact call").click()
     arguments = page.get_by_label("Arguments")
     changed = (await arguments.input_value()).replace("Friday", "Saturday")
     await arguments.fill(changed)
