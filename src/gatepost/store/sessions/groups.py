@@ -36,8 +36,8 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
         bool,
         shown("Siblings", ShownAs.FLAG, head="open", word="see what is said here"),
         option(
-            "yes lets its siblings (groups with the same one above) watch it with observe_group: what people write to"
-            " it, or what it only observes, is context for them. no, the default, seals it: they see nothing of it, and"
+            "yes lets its siblings (groups with the same one above) watch it: what people write to it, or"
+            " what it only observes, is context for them. no, the default, seals it: they see nothing of it, and"
             " what they were not shown yet is gone."
         ),
     ] = False
@@ -63,7 +63,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         shown("Mounts", details=True),
         option(
-            "/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.",
+            "/host/path:/workspace/extra/name[:rw],… shows host folders, as far as the gateway's settings let it.",
             at_root=True,
         ),
     ] = ()

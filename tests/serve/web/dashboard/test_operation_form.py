@@ -66,6 +66,21 @@ def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
         parse_form(OPERATIONS["task.list"], {"caller": "operator"})
 
 
+def test_names_with_values_are_lines_and_a_value_may_be_a_number_where_it_may_be_anything() -> None:
+    given = {"folder": "a", "tool": "t", "arguments": "limit=5\ntext=hi = there\n"}
+    assert parse_form(OPERATIONS["policy.explain"], given)["arguments"] == {"limit": 5, "text": "hi = there"}
+    labels = parse_form(OPERATIONS["agent.create"], {"prompt": "go", "labels": "n=5"})["labels"]
+    assert labels == {"n": "5"}
+    with pytest.raises(Invalid, match="NAME=VALUE"):
+        parse_form(OPERATIONS["policy.explain"], {"folder": "a", "tool": "t", "arguments": "limit"})
+
+
+def test_sentences_about_commands_are_for_the_command_line() -> None:
+    assert "gatepost" not in make_form(OPERATIONS["rule.add"], {}).help
+    [number] = [each for each in make_form(OPERATIONS["rule.rm"], {"folder": "a"}).inputs if each.name == "id"]
+    assert number.description == ""
+
+
 def test_each_setting_of_a_change_is_an_input_of_its_own() -> None:
     inputs = {each.name: each for each in make_form(OPERATIONS["group.set"], {"folder": "acme"}).inputs}
     assert set(inputs) == {f"values.{name}" for name in GroupSettings.__struct_fields__}

@@ -175,7 +175,7 @@ class AgentSpec(OperationArgs[AgentSnapshot], frozen=True):
     provider: Annotated[
         str,
         option(
-            "The provider; list_providers shows them.",
+            "What it runs on, such as claude or codex.",
             cli="As `gatepost connect` lists them (default: the group's).",
             tool="agentType",
         ),

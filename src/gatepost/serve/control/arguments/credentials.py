@@ -95,7 +95,7 @@ class ListInvitationsArgs(OperationArgs[list[TokenView]], frozen=True):
 
 @declares("token.add", right=TOKENS_WRITE)
 class AddTokenArgs(OperationArgs[NewTokenView], frozen=True):
-    """Print a link by which people (chat_link) or a program (webhook) may write to the group FOLDER.
+    """Print a link by which people (a chat link) or a program (a webhook) may write to the group FOLDER.
 
     A chat link answers at /chat/TOKEN of the web page's address, a webhook at /hook/TOKEN. Pages of --origins may show
     the chat in a frame. With --signature what comes is believed only if the service signed it. The secret is made and

@@ -93,7 +93,7 @@ class AddRouteArgs(RouteFields, OperationArgs[Route], frozen=True, kw_only=True)
         str,
         option(
             "How long the group stays in a conversation after somebody spoke to it: its messages need no mention then"
-            " (default: the setting engagement.ttl_s for mentions, replies and direct messages). With a time, all that"
+            " (default: as the gateway is set, for mentions, replies and direct messages). With a time, all that"
             " the route brings counts as spoken to it. 0: not at all; never: no end.",
             metavar="TIME",
             examples=("10m", "1h30m", "never", "0"),

@@ -94,7 +94,7 @@ class BindSecretArgs(OperationArgs[BindSecretResult], frozen=True):
     """Put a secret into requests that agents make to HOST, outside their sandbox.
 
     HOST is example.com or example.com:8443, asked over https, or http://box.lan:8080. Inside, https://HOST/path is
-    asked for at $GATEPOST_TO/HOST/path. The host must also be allowed: gatepost egress allow HOST.
+    asked for at $GATEPOST_TO/HOST/path. The host must also be allowed.
     """
 
     name: SecretName

@@ -76,7 +76,7 @@ class ListWebHostsArgs(OperationArgs[list[WebHost]], frozen=True):
 
 @declares("site.bind", right=WRITE)
 class BindWebHostArgs(OperationArgs[WebHost], frozen=True):
-    """Show the public_html/ of a group under a host name of its own, to everybody. Its DNS must lead to this gateway.
+    """Show the public pages of a group under a host name of its own, to everybody. Its DNS must lead to this gateway.
 
     The right is needed at the root: a name belongs to the whole gateway.
     """

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import cleandoc
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from msgspec import Struct
 
@@ -36,6 +36,8 @@ FRONT = {
 }
 DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_COMMAND = "`gatepost "
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):
@@ -85,8 +87,15 @@ def render_help(operation: Operation) -> str:
 
 
 def _drop_marks(text: str) -> str:
-    """Without the command line's marks of options."""
-    return _OPTION.sub(lambda found: found[1].replace("-", " "), text)
+    """Without the command line's marks of options, and without sentences about its commands."""
+    paragraphs = (_drop_commands(each) for each in text.split("\n\n"))
+    return _OPTION.sub(lambda found: found[1].replace("-", " "), "\n\n".join(each for each in paragraphs if each))
+
+
+def _drop_commands(paragraph: str) -> str:
+    if _COMMAND not in paragraph:
+        return paragraph
+    return " ".join(each for each in _SENTENCE_END.split(paragraph) if _COMMAND not in each)
 
 
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
@@ -123,6 +132,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.NUMBER
     if kind == list[str]:
         return InputKind.LINES
+    if get_origin(kind) is dict:
+        return InputKind.PAIRS
     if kind is not str:
         return InputKind.JSON
     if argument.name in SECRETS and argument.spec.secret:
@@ -132,6 +143,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
 
 def _render_example(argument: ArgumentField) -> str:
     """As it is written in the form: of a list, one on each line."""
+    if find_kind(argument) is InputKind.PAIRS and not argument.examples:
+        return "NAME=VALUE"
     if find_kind(argument) is InputKind.LINES and argument.spec.examples:
         return "\n".join(argument.spec.examples[0])
     return argument.examples[0] if argument.examples else ""
@@ -212,12 +225,28 @@ def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
             raise Invalid(argument.name, f"{text[:80]!r} is no {wanted}") from None
     if kind is InputKind.LINES:
         return [line for line in map(str.strip, text.splitlines()) if line]
-    if kind is InputKind.JSON:
+    if kind is InputKind.PAIRS and not text.lstrip().startswith("{"):
+        return _parse_pairs(argument, text)
+    if kind in (InputKind.JSON, InputKind.PAIRS):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
             raise Invalid(argument.name, "it is not JSON") from None
     return text.replace("\r\n", "\n")
+
+
+def _parse_pairs(argument: ArgumentField, text: str) -> dict[str, Any]:
+    """Where a value may be anything, one that is written like a number, yes or no, or a list is that."""
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    pairs = dict(parse_pairs(lines, argument.name))
+    return pairs if get_args(argument.kind)[-1] is str else {name: _read(value) for name, value in pairs.items()}
+
+
+def _read(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 WORDS = {

@@ -202,6 +202,7 @@ class InputKind(StrEnum):
     CHOICE = "choice"
     FLAG = "flag"
     LINES = "lines"  # a list of texts, one on each line
+    PAIRS = "pairs"  # names with their values, one on each line
     JSON = "json"  # what has a structure of its own
     SECRET = "secret"
 
