@@ -175,7 +175,7 @@ class AgentSpec(OperationArgs[AgentSnapshot], frozen=True):
     provider: Annotated[
         str,
         option(
-            "What it runs on, such as claude or codex.",
+            "What it runs on: the name of a provider.",
             cli="As `gatepost connect` lists them (default: the group's).",
             tool="agentType",
         ),

@@ -24,6 +24,7 @@ from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
+from gatepost.serve.web.dashboard.form_values import fill_form
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
@@ -194,7 +195,8 @@ class Dashboard:
         if name not in self._deps.operations:
             raise HTTPException(404)
         operation = self._deps.operations[name]
-        made = make_form(operation, dict(request.query_params))
+        given = dict(request.query_params)
+        made = await fill_form(self._make_request(request), make_form(operation, given), given)
         if request.headers.get("hx-request"):
             return HTMLResponse(await render_apart("form.html", form=made, prefix=PREFIX))
         view = PageView(title=made.title, blocks=[])

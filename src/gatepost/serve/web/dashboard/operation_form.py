@@ -33,6 +33,10 @@ FRONT = {
     ("token.add", "webhook"): ("label", "instructions", "signature"),
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
+    ("task.add", ""): ("prompt", "at", "every", "cron"),
+    ("budget.set", ""): ("folder", "daily", "monthly"),
+    ("group.add", ""): ("name", "provider"),
+    ("memory.add", ""): ("about",),
 }
 DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -253,8 +257,10 @@ WORDS = {
     "acl": "access row",
     "agents_md": "AGENTS.md",
     "api": "API",
+    "cron": "on a calendar",
     "cwd": "working folder",
     "grant_option": "may pass it on",
+    "folder": "agent",
     "id": "ID",
     "invite": "invitation",
     "login": "sign-in",

@@ -217,6 +217,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
     example: str = ""
+    offered: tuple[str, ...] = ()  # what may be picked; anything else may be typed
     least: int | None = None
     most: int | None = None
     rows: int = 3  # of a long text

@@ -1,0 +1,68 @@
+"""What a form offers and shows of what is there already: agents and rooms to pick, and what a setting is now.
+
+Whoever may not see them fills in the form without.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import to_builtins
+
+from gatepost.core.errors import GatepostError
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.groups import ListGroupsArgs, ShowGroupArgs
+from gatepost.serve.control.arguments.routes import ListRoomsArgs
+from gatepost.serve.web.dashboard.contract import PageRequest
+from gatepost.serve.web.dashboard.operation_form import OperationForm
+from gatepost.serve.web.dashboard.view import FormInput
+
+MOST_OFFERED = 200
+LONGEST_SHOWN = 80  # characters of what holds now
+AGENTS = frozenset({"folder", "target", "group"})  # inputs that name an agent by its folder
+ROOMS = frozenset({"room", "address"})
+SETTING = "values."  # what the inputs of a change begin with
+
+
+async def fill_form(request: PageRequest, form: OperationForm, given: Mapping[str, str]) -> OperationForm:
+    names = {each.name for each in form.inputs}
+    offers = {name: found for kind in (AGENTS, ROOMS) if names & kind for name, found in await _offer(request, kind)}
+    now = await _read_settings(request, form, given)
+    inputs = [_fill(each, offers.get(each.name, ()), now.get(each.name, "")) for each in form.inputs]
+    return replace(form, inputs=inputs)
+
+
+def _fill(field: FormInput, offered: tuple[str, ...], now: str) -> FormInput:
+    """What holds now stands where an example would."""
+    return replace(field, offered=offered, example=now or field.example)
+
+
+async def _offer(request: PageRequest, kind: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:
+    try:
+        if kind is AGENTS:
+            found = tuple(each.folder for each in await request.ask(ListGroupsArgs()))
+        else:
+            found = tuple(each.address for each in await request.ask(ListRoomsArgs()))
+    except GatepostError:
+        return []
+    return [(name, found[:MOST_OFFERED]) for name in kind]
+
+
+async def _read_settings(request: PageRequest, form: OperationForm, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what the settings of an agent are now, by their inputs."""
+    folder = given.get("folder", "")
+    if form.operation != "group.set" or not folder:
+        return {}
+    try:
+        group = await request.ask(ShowGroupArgs(folder=folder))
+    except GatepostError:
+        return {}
+    return {f"{SETTING}{name}": _render(value) for name, value in to_builtins(group).items()}
+
+
+def _render(value: Any) -> str:
+    """Return a value on one line; '' for what is not set."""
+    if isinstance(value, dict):
+        value = "\n".join(f"{name}={each}" for name, each in value.items() if each is not None)
+    elif isinstance(value, list):
+        value = "\n".join(map(str, value))
+    return "" if value is None or isinstance(value, bool) else str(value)[:LONGEST_SHOWN]

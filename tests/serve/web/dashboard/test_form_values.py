@@ -1,0 +1,40 @@
+"""Forms offer what is there, and show what a setting is now."""
+
+from typing import Any
+
+from gatepost.core.clock import SystemClock
+from gatepost.serve.web.signin.one_time_link import make_login_url
+from gatepost.store.people import users
+from gatepost.store.port import Db
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
+
+ANN = "fake:user/ann"
+
+
+def prepare(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    groups.update(db, "acme", {"model": "large-one", "limits": {"turn_s": 60}})
+    rooms.add(db, "fake", "fake:group/1", "fake:group/1", False, RoomPolicy.PUBLIC, 1)
+    users.add(db, ANN, "Ann", 1)
+
+
+async def test_agents_and_rooms_can_be_picked_and_what_holds_now_is_shown(site: Any) -> None:
+    await site.store.write(prepare)
+    async with site.signed_in() as browser:
+        form = (await browser.get("/dashboard/do/task.add", headers={"hx-request": "true"})).text
+        assert '<option value="acme">' in form and '<option value="fake:group/1">' in form
+        form = (await browser.get("/dashboard/do/group.set?folder=acme", headers={"hx-request": "true"})).text
+        assert 'placeholder="large-one"' in form and 'placeholder="turn_s=60"' in form
+
+
+async def test_whoever_may_see_no_agents_is_offered_none(site: Any) -> None:
+    await site.store.write(prepare)
+    url = await make_login_url(site.store, SystemClock(), site.answerer.hub, site.base, ANN)
+    async with site.browser() as browser:
+        assert (await browser.post("/login", json={"token": url.partition("#token=")[2]})).status_code == 200
+        for operation in ("task.add", "group.set?folder=acme"):
+            form = await browser.get(f"/dashboard/do/{operation}", headers={"hx-request": "true"})
+            assert form.status_code == 200
+            assert "<option value=" not in form.text.partition("offered")[2] and "large-one" not in form.text
