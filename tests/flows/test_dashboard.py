@@ -43,7 +43,7 @@ async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: 
     await page.get_by_role("combobox", name="Find a page or an operation").fill("group add")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog").get_by_role("heading", name="Group: add")).to_be_visible()
-    await page.get_by_label("Agent", exact=True).fill("acme")
+    await page.locator("[name=folder]").fill("acme")
     await page.get_by_role("button", name="Do it").click()
     await expect(page.get_by_text("Group added.")).to_be_visible()
     await page.keyboard.press("Escape")
@@ -108,10 +108,10 @@ async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typ
 ) -> None:
     await page.goto(address(daemon, "/groups"))
     await page.get_by_role("button", name="New agent").click()
-    await page.get_by_label("Agent", exact=True).fill("../up")
+    await page.locator("[name=folder]").fill("../up")
     await page.get_by_role("button", name="Do it").click()
     await expect(page.get_by_role("alert")).to_contain_text("../up")
-    await expect(page.get_by_label("Agent", exact=True)).to_have_value("../up")
+    await expect(page.locator("[name=folder]")).to_have_value("../up")
 
 
 @pytest.mark.slow

@@ -332,7 +332,7 @@ async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
     await page.get_by_role("button", name="Say who sees a page").click()
     form = page.get_by_role("dialog")
     await expect(form.get_by_label("access")).to_have_value("auth")  # nothing becomes public by a hasty click
-    await form.get_by_label("folder").fill("home")
+    await form.locator("[name=folder]").fill("home")
     await form.get_by_label("path").fill("https://evil.example/")
     await form.get_by_label("access").select_option("deny")
     await form.get_by_role("button", name="Do it").click()
