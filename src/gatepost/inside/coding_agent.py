@@ -24,7 +24,7 @@ from gatepost.inside.agent_loop import STILL_TRYING
 from gatepost.inside.forwarder import ModelCallBegin, ModelCallEnd
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
-from gatepost.inside.model_client import TOLD_AFTER
+from gatepost.inside.model.client import TOLD_AFTER
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.provider_spec import ProviderSpec
