@@ -1,12 +1,12 @@
 """`gatepost group`, `gatepost prompt`: the agents, their folders, and what each is told before a word is said."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gatepost.access.tiers import check_removable
 from gatepost.cli import output
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -175,12 +175,7 @@ def read_file(run: CommandRun, found: GroupFileText) -> None:
 
 def _read_content(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation has the text where the command has a file."""
-    try:
-        return {**args, "content": Path(args["content"]).read_text(encoding="utf-8")}
-    except OSError as error:
-        raise Invalid("--content", f"{args['content']} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid("--content", f"{args['content']} is no text in UTF-8") from None
+    return {**args, "content": read_text("--content", args["content"])}
 
 
 @group_command.command("write-file")

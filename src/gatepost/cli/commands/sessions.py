@@ -1,14 +1,14 @@
 """`gatepost session`, `gatepost stop`: the conversations of agents."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.money import render_usd
 from gatepost.core.terminal_text import one_line
@@ -102,19 +102,10 @@ def _read_files(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation has texts where the command has files."""
     read = dict(args)
     if args.get("agents_md"):
-        read["agents_md"] = _read_file("--agents-md", args["agents_md"])
+        read["agents_md"] = read_text("--agents-md", args["agents_md"])
     if args.get("skill"):
-        read["skill"] = {name: _read_file("--skill", path) for name, path in args["skill"].items()}
+        read["skill"] = {name: read_text("--skill", path) for name, path in args["skill"].items()}
     return read
-
-
-def _read_file(option: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Invalid(option, f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid(option, f"{path} is no text in UTF-8") from None
 
 
 @session_command.command()
