@@ -34,7 +34,7 @@ def test_a_new_file_is_its_owners_alone_and_replaces_nothing(tmp_path: Path) -> 
     with make_private_file("--file", file) as out:
         out.write(b"secret")
     assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("secret", 0o600)
-    with pytest.raises(Invalid, match="--file: .*is there already"), make_private_file("--file", file):
+    with pytest.raises(Invalid, match=r"--file: .*is there already"), make_private_file("--file", file):
         pass
     assert file.read_text() == "secret"
     with pytest.raises(SetupError, match="cannot be made"), make_private_file("--file", tmp_path / "no" / "x"):

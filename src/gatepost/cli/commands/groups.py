@@ -11,8 +11,14 @@ from gatepost.cli.operation_command import CommandRun, call_operation, from_oper
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
-from gatepost.flow.prompt_cost import PromptCost, PromptCostPart
-from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting, WrittenGroupFile
+from gatepost.flow.reports import (
+    GroupFile,
+    GroupFileText,
+    InheritedSetting,
+    PromptCost,
+    PromptCostPart,
+    WrittenGroupFile,
+)
 from gatepost.serve.control.arguments.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
@@ -28,10 +34,10 @@ from gatepost.serve.control.arguments.groups import (
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
+    ShowPromptArgs,
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
-from gatepost.serve.control.arguments.prompts import ShowPromptArgs
 from gatepost.store.gateways.group_moves import GroupMoveState
 
 if TYPE_CHECKING:
