@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from gatepost_testing.servers.loop_thread import AppServer, LoopThread
+from gatepost_testing.servers.loop_thread import AsgiServer, LoopThread
 from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class EmulatedPlatform(LoopThread):
         self.requests: list[tuple[str, str]] = []  # (method, path) of everything that the bot asked for
         self._once: list[PlatformFault] = []
         self._lasting: set[PlatformFault] = set()
-        self._app_server: AppServer | None = None
+        self._app_server: AsgiServer | None = None
         self.port = 0
 
     # How it is run.
@@ -154,7 +154,7 @@ class EmulatedPlatform(LoopThread):
         bound.bind((self.host, port))
         bound.listen(256)
         self.port = int(bound.getsockname()[1])
-        self._app_server = await AppServer.start(
+        self._app_server = await AsgiServer.start(
             self.make_app(),
             bound,
             timeout_graceful_shutdown=1,

@@ -56,7 +56,7 @@ class LoopThread:
         await asyncio.gather(*others, return_exceptions=True)
 
 
-class AppServer:
+class AsgiServer:
     """An ASGI application that is served in the loop it was started in."""
 
     def __init__(self, server: "uvicorn.Server", bound: socket) -> None:

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatepost_testing.servers.loop_thread import AppServer, LoopThread
+from gatepost_testing.servers.loop_thread import AsgiServer, LoopThread
 
 CLIENT_ID, CLIENT_SECRET = "gatepost-client", "s3cret/with:signs"
 HUGE = 8 * 1024 * 1024  # bytes
@@ -99,7 +99,7 @@ class OidcProvider(LoopThread):
         bound.bind(("127.0.0.1", port))
         bound.listen(64)
         self.port = int(bound.getsockname()[1])
-        self._app_server = await AppServer.start(self._make_app(), bound)
+        self._app_server = await AsgiServer.start(self._make_app(), bound)
 
     async def _close(self) -> None:
         await self._app_server.close()
