@@ -170,8 +170,8 @@ class InboundWriter:
     def rebuild(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
     ) -> None:
-        """Put a new file in the place of the one that is there. Whoever finds it broken keeps that one beside it for a
-        look: `move_broken_aside`."""
+        """Put a new file in the place of the one that is there. For a look at a broken one, it is moved aside before:
+        `move_broken_aside`."""
         self.close()
         fresh = self._path.with_name(self._path.name + ".new")
         _remove(fresh)
