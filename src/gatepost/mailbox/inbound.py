@@ -237,7 +237,8 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries FROM messages_in")}
     gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
     db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
-    db.executemany(_ADD_ROW, [_values(row) for row in rows if row.id not in there])
+    new = [{**asdict(row), "content": msgspec.json.encode(row.content).decode()} for row in rows if row.id not in there]
+    db.executemany(_ADD_ROW, [tuple(each.values()) for each in new])
     db.executemany(
         "UPDATE messages_in SET status = ?, tries = ? WHERE id = ?",
         [
@@ -246,10 +247,6 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
             if row.id in there and there[row.id][1:] != (row.status, row.tries)
         ],
     )
-
-
-def _values(row: InboundRow) -> tuple[int | str | None, ...]:
-    return tuple({**asdict(row), "content": msgspec.json.encode(row.content).decode()}.values())
 
 
 def _write_metadata(
