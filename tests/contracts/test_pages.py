@@ -95,6 +95,7 @@ def test_an_empty_page_can_be_rendered() -> None:
         "fragment.html",
         page=None,
         view=PageView(blocks=[]),
+        tabs=(),
         title="x",
         query={},
         address="/",

@@ -86,8 +86,8 @@ async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: Da
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
     await page.go_back()
-    await page.get_by_role("link", name="Back to the overview").click()
-    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await page.get_by_role("link", name="Back to the agents").click()
+    await expect(page.get_by_role("heading", name="Agents")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typ
     daemon: DaemonProcess, page: Page
 ) -> None:
     await page.goto(address(daemon, "/groups"))
-    await page.get_by_role("button", name="New group").click()
+    await page.get_by_role("button", name="New agent").click()
     await page.get_by_label("folder").fill("../up")
     await page.get_by_role("button", name="Do it").click()
     await expect(page.get_by_role("alert")).to_contain_text("../up")
@@ -154,8 +154,9 @@ async def test_a_page_follows_what_happens_elsewhere(daemon: DaemonProcess, page
 async def test_a_phone_has_the_navigation_behind_a_button(daemon: DaemonProcess, page: Page) -> None:
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.goto(address(daemon, "/tasks"))
-    await expect(page.get_by_role("link", name="Routes")).to_be_hidden()
+    await expect(page.get_by_role("link", name="Channels")).to_be_hidden()
     await page.get_by_role("button", name="Pages").click()
+    await page.get_by_role("link", name="Channels").click()
     await page.get_by_role("link", name="Routes").click()
     await expect(page.get_by_role("heading", name="Routes")).to_be_visible()
     wide = await page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")

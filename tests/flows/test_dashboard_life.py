@@ -119,6 +119,7 @@ async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: Dae
     await ask(daemon, page, "announce it")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("wants to send")
     await keep(page, "request")
+    await page.get_by_text("Change it, or show the exact call").click()
     arguments = page.get_by_label("Arguments")
     changed = (await arguments.input_value()).replace("Friday", "Saturday")
     await arguments.fill(changed)
@@ -145,6 +146,7 @@ async def test_a_file_is_saved_by_a_key_and_what_the_agent_changed_meanwhile_is_
     file = Home(daemon.home).group("home") / "AGENTS.md"
     await page.goto(f"{get_base(daemon)}/dashboard/groups/home")
     await keep(page, "group")
+    await page.get_by_role("link", name="Knows").click()
     await page.get_by_role("link", name="AGENTS.md").click()
     text = page.get_by_label("Text")
     for number in (1, 2):  # the second save is of the version that the first has made

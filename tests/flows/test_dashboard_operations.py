@@ -53,10 +53,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield running
 
 
-@pytest.mark.page("groups", "group.add: New group", "group.set: Change", "group.rm: Remove")
+@pytest.mark.page("groups", "group.add: New agent", "group.set: Change", "group.rm: Remove")
 async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     await desk.open("/groups")
-    await desk.press("New group", "group.add", by_key=True, folder="acme", name="Acme")
+    await desk.press("New agent", "group.add", by_key=True, folder="acme", name="Acme")
     await desk.open("/groups/acme")
     await desk.press("Change", "group.set", **{"values.name": "Acme & Co", "values.limits": "turn_s=60"})
     group = desk.ask("group.show", folder="acme")
@@ -71,34 +71,66 @@ async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     "rule.add: Pin a rule",
     "rule.rm: Remove",
     "grant.add: Add a rule",
-    "grant.rm: Remove",
     "policy.explain: Explain a call",
     "route.add: New route",
     "task.add: New task",
+    "memory.add: Remember something",
+    "budget.set: Set a limit",
 )
+@pytest.mark.page("permissions", "grant.add: Add a rule", "grant.rm: Remove")
 async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: DashboardDesk) -> None:
     desk.ask("group.add", folder="ops")
-    await desk.open("/groups/ops")
+    await desk.open("/groups/ops?view=knows")
+    await desk.press("Remember something", "memory.add", text="The bins go out on Tuesdays.")
+    assert [each["text"] for each in desk.ask("memory.list", folder="ops")] == ["The bins go out on Tuesdays."]
     skill = "---\nname: triage\ndescription: Sort what comes in.\n---\nSort it."
     await desk.press("New skill", "group.write_file", path="skills/triage/SKILL.md", content=skill)
     assert desk.ask("group.read_file", folder="ops", path="skills/triage/SKILL.md")["text"] == skill
+    await desk.open("/groups/ops?view=where")
     await desk.press("New route", "route.add", match="text=ops-only")
     assert [each["match"] for each in desk.ask("group.show", folder="ops")["routes"]] == ["text=ops-only"]
 
+    await desk.open("/groups/ops")
     await desk.press("Pin a rule", "rule.add", text="Speak plainly.")
     assert [each["text"] for each in desk.ask("rule.list", folder="ops")] == ["Speak plainly."]
     await desk.press("Remove", "rule.rm", desk.row("Speak plainly."))
     assert desk.ask("rule.list", folder="ops") == []
 
+    await desk.open("/groups/ops?view=may")
     await desk.press("Add a rule", "grant.add", rule="!send_file")
     await desk.press("Explain a call", "policy.explain", tool="send_file")
     assert not desk.ask("policy.explain", folder="ops", tool="send_file")["allowed"]
+    await desk.page.get_by_text("Show the exact rules").click()
     await desk.press("Remove", "grant.rm", desk.row("!send_file"))
     assert desk.ask("grant.list", folder="ops")["rules"] == []
 
-    await desk.open("/groups/home")
+    await desk.press("Add a rule", "grant.add", desk.page.locator(".disclosure"), rule="!like")
+    assert [each["text"] for each in desk.ask("grant.list", folder="ops")["rules"]] == ["!like"]
+
+    await desk.open("/groups/ops?view=costs")
+    await desk.press("Set a limit", "budget.set", daily="2")
+    await expect(desk.page.get_by_text("$0.00 of $2.00")).to_be_visible()
+
+    await desk.open("/groups/home?view=when")
     await desk.press("New task", "task.add", text="Look around.", every="1d")
     assert [each["text"] for each in desk.ask("task.list", folder="home")] == ["Look around."]
+
+
+@pytest.mark.page("permissions", "grant.choose: *")
+async def test_what_an_agent_may_do_is_chosen_by_one_click(desk: DashboardDesk) -> None:
+    desk.ask("group.add", folder="kiosk")
+    await desk.open("/groups/kiosk?view=may")
+    files = desk.page.get_by_role("group", name="Sends files out")
+    await expect(files.get_by_role("button", name="Yes")).to_have_attribute("aria-pressed", "true")
+    await desk.press("Ask me", "grant.choose", files)
+    await expect(files.get_by_role("button", name="Ask me")).to_have_attribute("aria-pressed", "true")
+    assert [each["text"] for each in desk.ask("grant.list", folder="kiosk")["rules"]] == ["hold hand_out"]
+    await desk.press("No", "grant.choose", files, by_key=True)
+    await expect(files.get_by_role("button", name="No", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert [each["text"] for each in desk.ask("grant.list", folder="kiosk")["rules"]] == ["!hand_out"]
+    await desk.press("Yes", "grant.choose", files)
+    await expect(files.get_by_role("button", name="Yes")).to_have_attribute("aria-pressed", "true")
+    assert desk.ask("grant.list", folder="kiosk")["rules"] == []
 
 
 @pytest.mark.page("routes", "route.add: New route", "route.move: Down", "route.rm: Remove")

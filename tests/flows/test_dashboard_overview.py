@@ -41,7 +41,7 @@ async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[P
 
 @pytest.mark.slow
 async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: DaemonProcess, page: Page) -> None:
-    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Agents", exact=True)).to_be_visible()
     await expect(page.locator(CARD)).to_be_visible()
     assert daemon.gatepost("group", "add", "acme", "--provider", "demo").returncode == 0
     button = page.locator("#card-acme").get_by_role("button", name="Connect an agent")

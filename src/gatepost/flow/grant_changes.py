@@ -3,11 +3,13 @@ row that its giver cannot give and a membership that closes a circle never get i
 """
 
 from gatepost.access import acl as judged
-from gatepost.access import grants
+from gatepost.access import choices, grants
+from gatepost.access.choices import Permission
+from gatepost.access.subjects import Subject
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import acl
-from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.sessions import groups
 
 
@@ -17,6 +19,21 @@ def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
     if groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     return acl.add_rule(db, folder, text, by, now)
+
+
+def set_permission(db: Db, folder: str, subject: Subject, permission: Permission, by: str, now: int) -> list[str]:
+    """Say whether a group's agent may do this: yes, after asking, or no. Return the group's rules about it."""
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    db.lock(LockKind.RULES)
+    known = {row.text: row for row in acl.list_rules(db, folder)}
+    rules = [grants.parse(text) for text in known]
+    general = choices.find_general(rules)
+    if permission is Permission.YES and general is not None:
+        raise Invalid("permission", f"the rule `{general.text}` is about everything; remove it first")
+    texts = choices.put_answer(rules, subject, permission)
+    acl.replace_rules(db, folder, [known.get(text) or GrantRow(0, folder, text, by, now) for text in texts])
+    return [text for text in texts if grants.parse(text).subject is subject]
 
 
 def add_row(db: Db, new: AclRow, now: int) -> AclRow:

@@ -325,7 +325,7 @@ async def test_who_asked_for_it_is_notified_while_the_page_is_out_of_sight(site:
 @pytest.mark.slow
 async def test_the_page_can_be_installed_and_leads_to_the_overview(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
-    await expect(page.get_by_role("link", name="Overview")).to_have_attribute("href", "/dashboard/")
+    await expect(page.get_by_role("link", name="Agents and settings")).to_have_attribute("href", "/dashboard/")
     href = await page.locator("link[rel=manifest]").get_attribute("href")
     manifest = await (await context.request.get(f"{site.base}{href}")).json()
     assert (manifest["start_url"], manifest["display"]) == ("/", "standalone")

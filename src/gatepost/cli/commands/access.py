@@ -20,6 +20,8 @@ from gatepost.serve.control.arguments.access import (
     AddGrantRuleArgs,
     AddRoleMemberArgs,
     AllGrants,
+    ChoosePermissionArgs,
+    GroupPermission,
     ListGrantsArgs,
     NewGrantRule,
     NewRoleMember,
@@ -105,6 +107,13 @@ def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
     output.print_line(f"{made.folder}: {made.rule}")
     for gap in made.not_covered:
         output.print_line(f"Not covered: {gap}")
+
+
+@grant_command.command("choose")
+@from_operation(ChoosePermissionArgs)
+def choose_permission(run: CommandRun, chosen: GroupPermission) -> None:
+    output.print_line(f"{chosen.folder}: {chosen.subject} {chosen.permission}")
+    output.print_line(f"Rules: {', '.join(chosen.rules)}" if chosen.rules else "No rule is about it: its tier decides.")
 
 
 def _open_policies(home: Home) -> "PolicyReader":

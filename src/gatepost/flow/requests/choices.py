@@ -70,6 +70,7 @@ PARAMETERS = {
 }
 _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
+DETAILS = "Details"  # the last field of a card: ids and exact names
 LONGEST_REASON = 500  # characters of why somebody refuses
 _NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=because\s+\w))", re.IGNORECASE)
 
@@ -290,7 +291,7 @@ def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
             shown.append(CardField(clear, _show(value)))
     if request.cut:
         shown.append(CardField("…", "there is more than was kept"))
-    return (*shown, CardField("Details", " · ".join(details)))
+    return (*shown, CardField(DETAILS, " · ".join(details)))
 
 
 def _spell_out(name: str) -> str:

@@ -1,6 +1,7 @@
 """Rules on groups, rows of the access list, and memberships in roles: the facts that the evaluator judges by."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -76,6 +77,13 @@ def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
 def remove_rule(db: Db, folder: str, text: str) -> int:
     """Every rule of this text. How many there were."""
     return db.run("DELETE FROM grants WHERE folder = ? AND rule = ?", (folder, text))
+
+
+def replace_rules(db: Db, folder: str, rules: Sequence[GrantRow]) -> None:
+    """Give a group these rules, in this order. Each keeps who gave it, and when."""
+    db.run("DELETE FROM grants WHERE folder = ?", (folder,))
+    for each in rules:
+        add_rule(db, folder, each.text, each.added_by, each.added_at)
 
 
 # Rows, a set.

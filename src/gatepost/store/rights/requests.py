@@ -415,6 +415,12 @@ def list_question_threads(db: Db, named: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def count_pending(db: Db, most: int) -> int:
+    """Return how many wait for a decision, `most` at most."""
+    row = db.row("SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE state = 'pending' LIMIT ?) AS some", (most,))
+    return int(row[0]) if row else 0
+
+
 def count_asked_since(db: Db, session_id: str, since: int) -> int:
     row = db.row("SELECT COUNT(*) FROM requests WHERE session_id = ? AND asked_at > ?", (session_id, since))
     return int(row[0]) if row else 0

@@ -72,7 +72,7 @@ async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: An
         for path in ("nothing-is-here", "a/<b>b</b>"):
             answer = await browser.get(f"/dashboard/{path}", headers={"accept": "text/html"})
             assert (answer.status_code, "There is nothing at this address" in answer.text) == (404, True)
-            assert 'href="/dashboard/tasks"' in answer.text and "<b>b</b>" not in answer.text
+            assert 'href="/dashboard/people"' in answer.text and "<b>b</b>" not in answer.text
 
 
 async def test_a_table_is_searched_and_exported_and_no_cell_is_a_formula(site: Any) -> None:
@@ -196,7 +196,7 @@ async def test_a_program_that_asks_for_a_wrong_path_gets_no_page(site: Any) -> N
 async def test_something_that_is_not_there_leads_back(site: Any) -> None:
     async with site.signed_in() as browser:
         page = await browser.get("/dashboard/tasks/no-such")
-        assert page.status_code == 404 and "Back to the overview" in page.text
+        assert page.status_code == 404 and "Back to the agents" in page.text
 
 
 def make_view(count: int) -> PageView:

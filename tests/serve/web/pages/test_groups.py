@@ -69,8 +69,9 @@ async def test_a_group_below_another_has_its_page_with_files_that_can_be_saved(s
     async with site.signed_in() as browser:
         for folder in ("acme", "acme/eng"):
             assert (await browser.post("/dashboard/do/group.add", data={"folder": folder})).status_code == 200
-        page = await browser.get("/dashboard/groups/acme%2Feng")
-        assert page.status_code == 200 and "?file=AGENTS.md" in page.text and "Tools that it may call" in page.text
+        page = await browser.get("/dashboard/groups/acme%2Feng?view=knows")
+        assert page.status_code == 200 and "?file=AGENTS.md" in page.text
+        assert "Tools that it may call" in (await browser.get("/dashboard/groups/acme%2Feng?view=may")).text
         limited = {"folder": "acme", "turn": "0.50"}
         assert (await browser.post("/dashboard/do/budget.set", data=limited)).status_code == 200
         page = await browser.get("/dashboard/groups/acme%2Feng")

@@ -160,7 +160,8 @@ def test_words_of_strangers_stay_words() -> None:
     shown = render(
         "fragment.html",
         view=make_view(found, EVIL, NOW, {"q": EVIL}, 0),
-        title="Overview",
+        title="Agents",
+        tabs=(),
         query={"q": EVIL},
         address="/dashboard/",
         now=NOW,
@@ -176,7 +177,7 @@ async def test_the_first_page_is_the_overview_and_its_cards_are_exported(site: A
     await site.store.write(groups.add, "acme", "=Acme", "claude", 1)
     async with site.signed_in() as browser:
         page = await browser.get("/dashboard/")
-        assert page.status_code == 200 and "<h1>Overview</h1>" in page.text and 'id="card-acme"' in page.text
+        assert page.status_code == 200 and "<h1>Agents</h1>" in page.text and 'id="card-acme"' in page.text
         assert page.text.index("Overview") < page.text.index(">Tasks<")
         found = await browser.get("/dashboard/?q=nothing-like-it", headers={"hx-request": "true"})
         assert 'id="card-acme"' not in found.text and "No agent is like that" in found.text

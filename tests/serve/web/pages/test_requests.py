@@ -8,7 +8,7 @@ from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest
 from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
-from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone
+from gatepost.serve.web.dashboard.view import Disclosure, Fact, Facts, FormBlock, Note, TableBlock, Tone
 from gatepost.serve.web.pages.requests import list_row_actions, make_request_view, make_requests_view
 from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
@@ -41,9 +41,12 @@ async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(op
     assert parse_form(operation, view.actions[0].args) == {"id": asked.id, "allow": True}
     assert parse_form(operation, view.actions[1].args) == {"id": asked.id, "allow": True, "lasts": "session"}
     assert parse_form(operation, view.actions[3].args) == {"id": asked.id, "allow": False}
-    [wants] = [each for each in view.blocks if isinstance(each, Facts) and each.title]
-    assert Fact("text", "hi") in wants.items
-    [form] = [each for each in view.blocks if isinstance(each, FormBlock)]
+    [wants, cause] = [each for each in view.blocks if isinstance(each, Facts)]
+    assert Fact("Text", "hi") in wants.items and cause.title == "Why it asks"
+    assert asked.id not in str([wants, cause])
+    [exact] = [each for each in view.blocks if isinstance(each, Disclosure)]
+    assert asked.id in str(exact)
+    [form] = [each for each in exact.blocks if isinstance(each, FormBlock)]
     sent = {**form.args, "input": form.inputs[0].value.replace("hi", "hello")}
     assert parse_form(operation, sent) == {"id": asked.id, "allow": True, "input": {"text": "hello"}}
 
@@ -55,7 +58,8 @@ async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(ope
     view = make_request_view(found)
     assert (found.voters, found.quorum) == (["tg:user/ada"], 2)
     assert [each.label for each in view.actions] == ["Allow once", "Deny"]
-    assert not [each for each in view.blocks if isinstance(each, FormBlock)]
+    [exact] = [each for each in view.blocks if isinstance(each, Disclosure)]
+    assert not [each for each in exact.blocks if isinstance(each, FormBlock)]
 
 
 async def test_a_question_has_its_options_as_buttons_and_a_form_for_other_words(operation_deps: Any) -> None:

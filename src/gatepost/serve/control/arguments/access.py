@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field
 
+from gatepost.access.choices import Permission
 from gatepost.access.policy import PolicyStep
 from gatepost.access.subjects import Subject
 from gatepost.core.record_fields import ShownAs, argument, option, shown
@@ -67,6 +68,25 @@ class AllGrants(Struct, frozen=True):
 @declares("grant.add", right=GRANTS_WRITE)
 class AddGrantRuleArgs(GrantRuleFields, OperationArgs[NewGrantRule], frozen=True):
     """Append RULE to the rules of FOLDER."""
+
+
+class GroupPermission(Struct, frozen=True, kw_only=True):
+    """`rules`: the group's rules about it, in their order."""
+
+    folder: str
+    subject: Subject
+    permission: Permission
+    rules: list[str]
+
+
+@declares("grant.choose", right=GRANTS_WRITE)
+class ChoosePermissionArgs(OperationArgs[GroupPermission], frozen=True):
+    """Say whether the agent of FOLDER may do a kind of thing: yes, ask first, or no. Rules about single tools or rooms
+    stay, as exceptions."""
+
+    folder: Annotated[str, argument("The group.", scope=True, examples=("acme/eng",))]
+    subject: Annotated[Subject, argument("What it does.")]
+    permission: Annotated[Permission, argument("The answer.")]
 
 
 @declares("grant.rm", right=GRANTS_WRITE)

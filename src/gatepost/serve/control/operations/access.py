@@ -35,8 +35,10 @@ from gatepost.serve.control.arguments.access import (
     AddRoleMemberArgs,
     AllGrants,
     CallExplanation,
+    ChoosePermissionArgs,
     ExplainCallArgs,
     GrantRuleRemoval,
+    GroupPermission,
     ListGrantsArgs,
     ListPinnedRulesArgs,
     ListToolsArgs,
@@ -134,6 +136,13 @@ async def add_grant_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGran
     known = {each.text for each in await deps.store.read(acl.list_rules, args.folder)}
     gaps = list_gaps(tools, parse(args.rule), known)
     return NewGrantRule(id=number, folder=args.folder, rule=args.rule, not_covered=gaps)
+
+
+@operation
+async def choose_permission(deps: OperationDeps, args: ChoosePermissionArgs) -> GroupPermission:
+    given = (args.folder, args.subject, args.permission, deps.caller, deps.clock.now())
+    rules = await _write_grants(deps, lambda db: grant_changes.set_permission(db, *given))
+    return GroupPermission(folder=args.folder, subject=args.subject, permission=args.permission, rules=rules)
 
 
 @operation

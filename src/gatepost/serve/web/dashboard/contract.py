@@ -25,13 +25,14 @@ _HOLE = re.compile(r"\{(\w+)\}")
 
 
 class Section(StrEnum):
-    """The parts of the navigation, in their order."""
+    """The entries of the menu beside the chat, in their order. The pages of a section are its tabs."""
 
-    NOW = "Now"
-    CONVERSATIONS = "Conversations"
-    AGENTS = "Agents"
-    ACCESS = "People and access"
-    GATEWAY = "Gateway"
+    AGENTS = "Agents"  # who there is, how each stands, what each needs
+    PEOPLE = "People"  # who may do what, and who asks to be let in
+    CHANNELS = "Channels"  # where people and agents meet
+    ACTIVITY = "Activity"  # everything that happened
+    COSTS = "Costs"
+    SYSTEM = "System"  # health, settings, secrets, the network
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """The declaration of a page.
 
     `reads`: the operations that it cannot do without. The navigation shows it only to people who may run them.
+    `order`: among the tabs of its section; the first is where the menu leads.
     """
 
     path: str

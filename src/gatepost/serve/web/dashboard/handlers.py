@@ -23,8 +23,9 @@ from gatepost.core.registry import Registry, load_package
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
-from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
+from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
 from gatepost.serve.web.dashboard.live import ChangeStreams
+from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
     find_result_link,
     is_question,
@@ -51,7 +52,7 @@ from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
-BACK = Link("Back to the overview", f"{PREFIX}/")
+BACK = Link("Back to the agents", f"{PREFIX}/")
 MISSING = Note(
     text="There is nothing at this address.", hint="Find or do (Ctrl K) finds every page and operation.", link=BACK
 )
@@ -122,7 +123,7 @@ class Dashboard:
 
     async def _render(self, request: Request, page: Page | None, view: PageView, status: int = 200) -> Response:
         if request.headers.get("hx-request"):
-            context = {**self._context(request, page, view), "sidebar": await self._read_sidebar(request)}
+            context = await self._load_context(request, page, view)
             return HTMLResponse(await render_apart("fragment.html", **context, is_fragment=True), status)
         return await self._render_whole("page.html", request, page, view, status)
 
@@ -130,21 +131,22 @@ class Dashboard:
         self, template: str, request: Request, page: Page | None, view: PageView, status: int = 200, **more: Any
     ) -> Response:
         """With the navigation around it."""
-        shown = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
-        sections = [(each, [at for at in shown if at.section is each]) for each in Section]
-        sidebar = await self._read_sidebar(request)
-        context = {**self._context(request, page, view), "sections": sections, "sidebar": sidebar, **more}
+        context = {**await self._load_context(request, page, view), **more}
         return HTMLResponse(await render_apart(template, **context, is_fragment=False), status)
 
     async def _read_sidebar(self, request: Request) -> Sidebar:
         operation_deps = self._deps.operation_deps
         return await operation_deps.store.read(read_sidebar, operation_deps.config, request.state.user)
 
-    def _context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
+    async def _load_context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
+        shown = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
+        sidebar = await self._read_sidebar(request)
         return {
-            "page": page,
             "view": view,
-            "title": view.title or (page.title if page else ""),
+            "menu": make_menu(shown, page, sidebar.waiting),
+            "tabs": view.tabs or make_tabs(shown, page),
+            "sidebar": sidebar,
+            "title": view.title or (get_heading(shown, page) if page else ""),
             "query": request.query_params,
             "address": request.url.path,
             "now": self._deps.operation_deps.clock.now(),

@@ -1,4 +1,5 @@
-"""Parts beside every page: the way to the first steps while the demo answers, and the panic switch."""
+"""Parts beside every page: the way to the first steps while the demo answers, the panic switch, and how many decisions
+are waited for."""
 
 from msgspec import Struct
 
@@ -6,14 +7,16 @@ from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.serve.control.arguments.agents import AnswerRequestArgs
 from gatepost.serve.control.arguments.connect import RIGHT
 from gatepost.serve.control.arguments.gateways import PanicOnArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.web.dashboard.view import Action, Tone
 from gatepost.store.port import Db
-from gatepost.store.rights import switches
+from gatepost.store.rights import requests, switches
 from gatepost.store.sessions import groups
 
+MOST_WAITING = 99  # that are counted
 PANIC_ON = Action(label="Stop everything", operation="panic.on", asks=True, tone=Tone.BAD)
 PANIC_OFF = Action(label="Go on", operation="panic.off", tone=Tone.GOOD)
 
@@ -25,6 +28,7 @@ class Sidebar(Struct, frozen=True, kw_only=True):
     is_stopped: bool
     reason: str
     switch: Action | None
+    waiting: int  # decisions, for whoever may make them everywhere
 
 
 def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
@@ -35,7 +39,13 @@ def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
         is_stopped=stopped is not None,
         reason=stopped.reason if stopped is not None else "",
         switch=(PANIC_OFF if stopped is not None else PANIC_ON) if may else None,
+        waiting=count_waiting(db, person),
     )
+
+
+def count_waiting(db: Db, person: str) -> int:
+    may = has_right(db, person, f"op:{AnswerRequestArgs.info.right}", ROOT_FOLDER)
+    return requests.count_pending(db, MOST_WAITING) if may else 0
 
 
 def is_first_run(db: Db, config: Config, person: str) -> bool:

@@ -333,6 +333,37 @@ class ScriptForm(Struct, frozen=True, kw_only=True, tag="script_form"):
     help: str = ""
 
 
+class ChoiceOption(Struct, frozen=True, kw_only=True):
+    """`action`: chooses it; None for what is chosen already, or may not be chosen by this person."""
+
+    label: str
+    tone: Tone = Tone.PLAIN
+    is_chosen: bool = False
+    action: Action | None = None
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """A sentence with its answers, of which one holds. `note`: why it does not hold everywhere."""
+
+    sentence: str
+    options: tuple[ChoiceOption, ...]
+    hint: str = ""
+    note: str = ""
+
+
+class ChoiceList(Struct, frozen=True, kw_only=True, tag="choices"):
+    choices: list[Choice]
+    title: str = ""
+    help: str = ""
+
+
+class Disclosure(Struct, frozen=True, kw_only=True, tag="disclosure"):
+    """Exact views that are one click deeper."""
+
+    label: str
+    blocks: list[Any]
+
+
 Block = (
     TableBlock
     | Facts
@@ -348,7 +379,15 @@ Block = (
     | CompareBlock
     | SpanBlock
     | ScriptForm
+    | ChoiceList
+    | Disclosure
 )
+
+
+class Tab(Struct, frozen=True, kw_only=True):
+    label: str
+    href: str
+    is_current: bool = False
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -370,6 +409,7 @@ class PageView(Struct, frozen=True, kw_only=True):
     filters: tuple[Filter, ...] = ()
     searches: bool = False
     banner: tuple[Note, ...] = ()  # above everything else
+    tabs: tuple[Tab, ...] = ()  # of the thing that it shows
 
 
 def make_card_table(block: AgentCards) -> TableBlock:

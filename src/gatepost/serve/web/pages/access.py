@@ -17,7 +17,7 @@ MEMBER = make_columns(RoleMember)
 STEP = make_columns(PolicyStep)
 
 
-@page("/access", "Access", Section.ACCESS, "grant.list", order=30)
+@page("/access", "Rights", Section.PEOPLE, "grant.list", order=20)
 async def show_access(request: PageRequest) -> PageView:
     found = await request.ask(ListGrantsArgs(folder=request.query.get("folder", "")))
     blocks: list[Block] = await _explain(request) if request.query.get("tool") else []

@@ -99,7 +99,7 @@ CONNECT_STEPS = (
 )
 
 
-@page("/agents", "Managed agents", Section.AGENTS, "agent.list", order=40)
+@page("/agents", "Background agents", Section.AGENTS, "agent.list", order=50)
 async def show_agents(request: PageRequest) -> PageView:
     which = request.query.get("which", "")
     found = await request.ask(ListAgentsArgs(archived=which == "all"))
@@ -134,7 +134,7 @@ def list_agent_actions(agent: AgentSnapshot) -> tuple[Action, ...]:
     return (archive,)
 
 
-@page("/connectors", "Connectors", Section.GATEWAY, "connector.list", order=20)
+@page("/connectors", "Connectors", Section.SYSTEM, "connector.list", order=50)
 async def show_connectors(request: PageRequest) -> PageView:
     found = await request.ask(ListConnectorsArgs())
     may = await request.may("connector.check")
@@ -151,7 +151,7 @@ def list_no_actions(connector: ConnectorItem) -> tuple[Action, ...]:
     return ()
 
 
-@page(NAME_STEP, "Welcome", Section.NOW, "user.show", "connect.list", listed=False)
+@page(NAME_STEP, "Welcome", Section.AGENTS, "user.show", "connect.list", listed=False)
 async def show_name_step(request: PageRequest) -> PageView:
     person = await request.ask(ShowUserArgs(id=request.person))
     known = "" if person.name.casefold() in UNNAMED else person.name
@@ -170,7 +170,7 @@ async def show_name_step(request: PageRequest) -> PageView:
     return PageView(lead=lead, blocks=[await _make_progress(request, NAME_STEP), form])
 
 
-@page(AGENT_STEP, "Connect an agent", Section.NOW, "connect.list", listed=False)
+@page(AGENT_STEP, "Connect an agent", Section.AGENTS, "connect.list", listed=False)
 async def show_agent_step(request: PageRequest) -> PageView:
     agents = await request.ask(ListConnectableArgs())
     here = [each for each in agents if each.installed and not each.needs_command]
@@ -263,7 +263,7 @@ def make_missing(missing: list[ConnectableAgent]) -> list[TableBlock]:
     return [make_table(missing, fields, EmptyState(text=""), title="By a command")] if missing else []
 
 
-@page(CHANNEL_STEP, "Add a channel", Section.NOW, "channel.kinds", "channel.list", listed=False)
+@page(CHANNEL_STEP, "Add a channel", Section.CHANNELS, "channel.kinds", "channel.list", listed=False)
 async def show_channel_step(request: PageRequest) -> PageView:
     kinds = await request.ask(ListChannelKindsArgs())
     empty = EmptyState(text="There are no further kinds.")

@@ -31,7 +31,7 @@ PLATFORM = link("name", "Platform", "/channels/add/{kind}", shown=lambda each: e
 KIND = make_columns(ChannelKindItem, {"name": PLATFORM}, without=("title",))
 
 
-@page("/channels", "Channels", Section.GATEWAY, "channel.list", order=10)
+@page("/channels", "Channels", Section.CHANNELS, "channel.list", order=10)
 async def show_channels(request: PageRequest) -> PageView:
     kinds, found = await request.ask(ListChannelKindsArgs()), await request.ask(ListChannelsArgs())
     return PageView(
@@ -54,7 +54,7 @@ def list_actions(channel: ChannelListItem) -> tuple[Action, ...]:
     )
 
 
-@page("/channels/add/{kind}", "Add a channel", Section.GATEWAY, "channel.add", "channel.kinds")
+@page("/channels/add/{kind}", "Add a channel", Section.CHANNELS, "channel.add", "channel.kinds")
 async def show_kind(request: PageRequest) -> PageView:
     wanted = request.params["kind"]
     kind = next((each for each in await request.ask(ListChannelKindsArgs()) if each.name == wanted), None)

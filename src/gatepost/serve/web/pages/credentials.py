@@ -109,7 +109,7 @@ BROWSER = make_columns(BrowserLoginView, THIS_BROWSER)
 OWN_BROWSER = make_columns(BrowserLoginView, THIS_BROWSER, without=("person",))
 
 
-@page("/logins", "Sign-ins", Section.ACCESS, "login.list", order=40)
+@page("/logins", "Sign-ins", Section.PEOPLE, "login.list", order=30)
 async def show_logins(request: PageRequest) -> PageView:
     sees_all = await request.has_right(LOGINS_READ)
     everybody = sees_all and request.query.get("whose") == "all"
@@ -185,7 +185,7 @@ OWN_LINK_COLUMNS = {
 LINK = make_columns(TokenView, OWN_LINK_COLUMNS)
 
 
-@page("/links", "Links", Section.ACCESS, "token.list", order=60)
+@page("/links", "Links", Section.CHANNELS, "token.list", order=40)
 async def show_links(request: PageRequest) -> PageView:
     found = await request.ask(ListTokensArgs(limit=LINKS_PER_PAGE, before=request.query.get("before", "")))
     more = f"?before={found[-1].id}" if len(found) == LINKS_PER_PAGE else ""
@@ -254,7 +254,7 @@ ARGUMENT = (
 )
 
 
-@page("/api", "API", Section.GATEWAY, order=90)
+@page("/api", "API", Section.SYSTEM, order=90)
 async def show_api(request: PageRequest) -> PageView:
     rows = [each for _, each in request.operations.items()]
     blocks: list[Block] = [make_table(rows, OPERATION, EmptyState(text="There are no operations."))]
@@ -278,7 +278,7 @@ def list_api_token_actions(token: ApiTokenView) -> tuple[Action, ...]:
     return (Action(label="Revoke", operation="api_token.rm", args=given, asks=True, tone=Tone.BAD),)
 
 
-@page("/api/{operation}", "Operation", Section.GATEWAY)
+@page("/api/{operation}", "Operation", Section.SYSTEM)
 async def show_operation(request: PageRequest) -> PageView:
     operation = request.operations[request.params["operation"]]
     name = operation.info.name

@@ -40,7 +40,7 @@ STATE = made("shown_state", "State", lambda each: _make_badge(render_state(each)
 GATEWAY = make_columns(GatewayView, {"state": STATE}, details=True)
 
 
-@page("/gateways", "Gateways", Section.GATEWAY, "gateway.list", order=95)
+@page("/gateways", "Gateways", Section.SYSTEM, "gateway.list", order=70)
 async def show_gateways(request: PageRequest) -> PageView:
     found = await request.ask(ListGatewaysArgs())
     return PageView(
@@ -58,7 +58,7 @@ def list_gateway_actions(gateway: GatewayView) -> tuple[Action, ...]:
     return ()
 
 
-@page("/doctor", "Doctor", Section.GATEWAY, "doctor.run", order=70)
+@page("/doctor", "Health", Section.SYSTEM, "doctor.run", order=10)
 async def show_doctor(request: PageRequest) -> PageView:
     report = await request.ask(RunDoctorArgs())
     fields = (*FINDING, made("checked_at", "Looked at", lambda each: make_moment(report.checked_at)))

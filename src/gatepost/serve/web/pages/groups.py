@@ -1,13 +1,20 @@
-"""Groups: the tree of agents; each with its routes, conversations and settings."""
+"""All agents, as the tree of their groups, and the page of one.
 
-from collections.abc import Sequence
+Its tabs are about it, what it knows, what it may do, where it is reached, when it works by itself, what it costs, and
+its conversations.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from gatepost.core.errors import Unavailable
+from msgspec import Struct
+
+from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.money import render_about_usd
 from gatepost.core.records import replace
 from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting
 from gatepost.flow.sessions.sandbox.inherited_settings import GATEWAY, list_inherited
-from gatepost.serve.control.arguments.access import ListGrantsArgs, ListPinnedRulesArgs, ListToolsArgs, VisibleTool
+from gatepost.serve.control.arguments.access import ListPinnedRulesArgs
 from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.control.arguments.groups import (
     GroupDetails,
@@ -17,8 +24,13 @@ from gatepost.serve.control.arguments.groups import (
     ReadGroupFileArgs,
     ShowGroupArgs,
 )
+from gatepost.serve.control.arguments.memory import ListMemoriesArgs
+from gatepost.serve.control.arguments.skills import AgreedSkillView, ListSkillsArgs
+from gatepost.serve.control.arguments.spending import ShowBudgetsArgs, ShowCostArgs
+from gatepost.serve.control.arguments.tasks import ListTasksArgs, TaskView
 from gatepost.serve.control.rights import ROOT_FOLDER
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.permissions import list_permission_blocks
 from gatepost.serve.web.dashboard.tables import (
     badge,
     code,
@@ -26,6 +38,7 @@ from gatepost.serve.web.dashboard.tables import (
     made,
     make_columns,
     make_facts,
+    make_moment,
     make_table,
     moment,
     shorten,
@@ -33,29 +46,34 @@ from gatepost.serve.web.dashboard.tables import (
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,
+    Disclosure,
     EmptyState,
+    Fact,
+    Facts,
     FormBlock,
     FormInput,
     InputKind,
     Link,
     LongText,
+    Money,
     Note,
     PageView,
+    Tab,
     TableBlock,
     Tone,
 )
+from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
-from gatepost.store.rights.acl import GrantRow
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
-NEW = Action(label="New group", operation="group.add", asks=True, tone=Tone.GOOD)
-EMPTY = EmptyState(text="There is no group. A group is a folder with one agent.", action=NEW)
+NEW = Action(label="New agent", operation="group.add", asks=True, tone=Tone.GOOD)
+EMPTY = EmptyState(text="There is no agent. An agent lives in a folder of its own.", action=NEW)
 OWN = {
-    "folder": link("folder", "Group", "/groups/{folder}"),
+    "folder": link("folder", "Agent", "/groups/{folder}"),
     "provider": made(
         "provider",
-        "Provider",
+        "Runs on",
         lambda group: group.provider or ("as above it" if "/" in group.folder else "default"),
     ),
 }
@@ -74,15 +92,27 @@ SESSION = (
     badge("state", "State"),
     moment("active_at", "Active"),
 )
-TOOL = make_columns(VisibleTool)
-RULE = make_columns(GrantRow, without=("folder",))
 INHERITED = make_columns(InheritedSetting)
 PINNED = make_columns(PinnedRule, without=("folder",))
+MEMORY = make_columns(Memory, {"text": link("text", "Remembered", "/memory/{id}")}, without=("folder",))
+SKILL = make_columns(AgreedSkillView, {"name": link("name", "Skill", "/skills/{place}", by="place")})
+TASK = make_columns(
+    TaskView,
+    {
+        "title": link(
+            "what", "Task", "/tasks/{id}", by="id", shown=lambda task: shorten(task.title or task.prompt or task.text)
+        ),
+        "folder": link("folder", "Agent", "/groups/{folder}"),
+    },
+)
+INSTRUCTIONS = "AGENTS.md"
 EDITOR_ROWS = 28
+COST_DAYS = 30
 NOT_SHOWN = "not shown to you"
+NOT_YOURS = Note(text="You may not see this part. An owner of this gateway can show it to you.")
 
 
-@page("/groups", "Groups", Section.AGENTS, "group.list", order=10)
+@page("/groups", "All agents", Section.AGENTS, "group.list", order=10)
 async def show_groups(request: PageRequest) -> PageView:
     return make_tree_view(await request.ask(ListGroupsArgs()))
 
@@ -94,28 +124,82 @@ def make_tree_view(found: Sequence[GroupView]) -> PageView:
     return PageView(blocks=[table], actions=(NEW,))
 
 
-@page("/groups/{folder}", "Group", Section.AGENTS, "group.show")
+@page("/groups/{folder}", "Agent", Section.AGENTS, "group.show")
 async def show_group(request: PageRequest) -> PageView:
     folder = request.params["folder"]
     if path := request.query.get("file", ""):
         writes = await request.may("group.write_file", scope=folder)
         return make_editor_view(await request.ask(ReadGroupFileArgs(folder=folder, path=path)), writes=writes)
     group = await request.ask(ShowGroupArgs(folder=folder))
+    view = VIEWS.get(request.query.get("view", ""), VIEWS[ABOUT])
+    blocks: list[Block] = [NOT_YOURS]
+    if await request.may(*view.reads, scope=folder):
+        blocks = await view.show(request, group)
+    actions = view.list_actions(folder)
+    if view is VIEWS[ABOUT]:
+        actions += await _list_moves(request, group)
+    return PageView(
+        title=group.name or folder,
+        lead=render_place(folder),
+        tabs=make_tabs(folder, view),
+        blocks=blocks,
+        actions=actions,
+    )
+
+
+def make_tabs(folder: str, current: "AgentView") -> tuple[Tab, ...]:
+    address = render_path("/groups/{folder}", folder=folder)
+    return tuple(
+        Tab(label=view.label, href=f"{address}?view={name}", is_current=view is current) for name, view in VIEWS.items()
+    )
+
+
+def render_place(folder: str) -> str:
+    """Return where an agent stands among the others."""
+    above, _, name = folder.rpartition("/")
+    return f"Part of {above}." if above else f"Folder {name}."
+
+
+# About it.
+
+
+async def _show_about(request: PageRequest, group: GroupDetails) -> list[Block]:
+    folder = group.folder
     details = (*DETAILS, PLACE) if request.operation_deps.home.gateway else DETAILS
     inherited = await _list_inherited(request, folder)
-    blocks = [
-        make_facts(group, details),
-        make_table(inherited, INHERITED, EmptyState(text="All that it has is its own."), title="From elsewhere"),
-        await _ask_files(request, folder),
-        *list_conversations(group),
-    ]
+    blocks: list[Block] = [make_summary(group, inherited), await _make_instructions(request, folder)]
     if await request.may("rule.list", scope=folder):
         blocks.append(make_pinned(folder, await request.ask(ListPinnedRulesArgs(folder=folder))))
-    if await request.may("grant.list", "policy.tools"):
-        grants = await request.ask(ListGrantsArgs(folder=folder))
-        blocks += [make_rules(folder, grants.rules), make_tools(await request.ask(ListToolsArgs(folder=folder)))]
-    moves = await _list_moves(request, group)
-    return PageView(title=group.name or folder, lead=folder, blocks=blocks, actions=(*list_actions(folder), *moves))
+    elsewhere = make_table(inherited, INHERITED, EmptyState(text="All that it has is its own."), title="From elsewhere")
+    exact: list[Block] = [make_facts(group, details), elsewhere]
+    return [*blocks, Disclosure(label="Show every setting", blocks=exact)]
+
+
+def make_summary(group: GroupDetails, inherited: Sequence[InheritedSetting]) -> Facts:
+    """Return what people ask first. What is not its own says from where it is."""
+    given = {each.name: f"{each.value} (from {each.source})" for each in inherited}
+    return Facts(
+        items=[
+            Fact("Runs on", group.provider or given.get("provider")),
+            Fact("Model", group.model or given.get("model") or "the usual one"),
+            Fact("Conversations", len(group.sessions)),
+            Fact("Since", make_moment(group.created_at)),
+        ]
+    )
+
+
+async def _make_instructions(request: PageRequest, folder: str) -> Block:
+    """The file may be missing, or on a gateway that is away: the rest of the page is shown all the same."""
+    writes = await request.may("group.write_file", scope=folder)
+    try:
+        file = await request.ask(ReadGroupFileArgs(folder=folder, path=INSTRUCTIONS))
+    except NotFound:
+        file = GroupFileText(folder=folder, path=INSTRUCTIONS, text="", version="")
+    except Unavailable as error:
+        return Note(text=f"Its instructions cannot be shown: {error}.", tone=Tone.WARN)
+    if not writes:
+        return LongText(text=file.text, title="Instructions")
+    return make_editor(file, title="Instructions")
 
 
 async def _list_inherited(request: PageRequest, folder: str) -> list[InheritedSetting]:
@@ -132,12 +216,15 @@ async def _list_inherited(request: PageRequest, folder: str) -> list[InheritedSe
     return [each if (each.source, each.operation) in seen else replace(each, value=NOT_SHOWN) for each in found]
 
 
-async def _ask_files(request: PageRequest, folder: str) -> Block:
-    """The gateway that has them may be away: the rest of the page is shown all the same."""
-    try:
-        return make_files(folder, await request.ask(ListGroupFilesArgs(folder=folder)))
-    except Unavailable as error:
-        return Note(text=f"Its files cannot be shown: {error}.", tone=Tone.WARN)
+def make_pinned(folder: str, found: Sequence[PinnedRule]) -> TableBlock:
+    add = Action(label="Pin a rule", operation="rule.add", args={"folder": folder}, asks=True)
+
+    def list_row_actions(rule: PinnedRule) -> tuple[Action, ...]:
+        given = {"folder": folder, "id": rule.id}
+        return (Action(label="Remove", operation="rule.rm", args=given, asks=True, tone=Tone.BAD),)
+
+    empty = EmptyState(text="Nothing is pinned. The agent is told what is pinned in every conversation.", action=add)
+    return make_table(found, PINNED, empty, actions=list_row_actions, title="Always told")
 
 
 async def _list_moves(request: PageRequest, group: GroupDetails) -> tuple[Action, ...]:
@@ -155,15 +242,29 @@ def list_moves(group: GroupDetails, gateways: Sequence[GatewayView]) -> tuple[Ac
     return (Action(label="Move to another gateway", operation="group.move", args=given, asks=True),)
 
 
-def list_conversations(group: GroupDetails) -> list[Block]:
-    new = Action(label="New route", operation="route.add", args={"target": group.folder}, asks=True)
-    nobody, nowhere = EmptyState(text="Nobody talks with it."), EmptyState(text="It may write to nobody else.")
-    no_route = EmptyState(text="No route leads here.", action=new)
-    return [
-        make_table(group.sessions, SESSION, nobody, title="Conversations"),
-        make_table(group.routes, ROUTE, no_route, title="Routes"),
-        make_table(group.destinations, DESTINATION, nowhere, title="May write to"),
-    ]
+# What it knows.
+
+
+async def _show_knowledge(request: PageRequest, group: GroupDetails) -> list[Block]:
+    folder = group.folder
+    blocks: list[Block] = []
+    if await request.may("memory.list", scope=folder):
+        found = [each for each in await request.ask(ListMemoriesArgs(folder=folder)) if each.folder == folder]
+        nothing = EmptyState(text="It remembers nothing yet. It remembers what people tell it to.")
+        blocks.append(make_table(found, MEMORY, nothing, title="Remembers"))
+    if await request.may("skill.list", scope=folder):
+        skills = await request.ask(ListSkillsArgs(folder=folder))
+        nothing = EmptyState(text="It has no skill. It has those alone that a person agreed to.")
+        blocks.append(make_table(skills.skills, SKILL, nothing, title="Skills"))
+    return [*blocks, await _ask_files(request, folder)]
+
+
+async def _ask_files(request: PageRequest, folder: str) -> Block:
+    """The gateway that has them may be away: the rest of the page is shown all the same."""
+    try:
+        return make_files(folder, await request.ask(ListGroupFilesArgs(folder=folder)))
+    except Unavailable as error:
+        return Note(text=f"Its files cannot be shown: {error}.", tone=Tone.WARN)
 
 
 def make_files(folder: str, found: Sequence[GroupFile]) -> TableBlock:
@@ -182,52 +283,121 @@ def make_editor_view(file: GroupFileText, *, writes: bool) -> PageView:
     head = Note(text="Ctrl S saves. Agents that are awake take it up after their turn.", link=group)
     if not writes:
         return PageView(title=file.path, blocks=[LongText(text=file.text)])
+    return PageView(title=file.path, blocks=[head, make_editor(file, rows=EDITOR_ROWS)])
+
+
+def make_editor(file: GroupFileText, *, title: str = "", rows: int = EDITOR_ROWS // 2) -> Block:
     content = FormInput(
-        name="content", label="Text", kind=InputKind.LONG_TEXT, value=file.text, required=True, rows=EDITOR_ROWS
+        name="content", label="Text", kind=InputKind.LONG_TEXT, value=file.text, required=True, rows=rows
     )
-    form = FormBlock(
-        label="Save",
-        operation="group.write_file",
-        args={"folder": file.folder, "path": file.path, "version": file.version},
-        inputs=[content],
-        keeps=True,
+    given = {"folder": file.folder, "path": file.path, "version": file.version}
+    return FormBlock(label="Save", operation="group.write_file", args=given, inputs=[content], title=title, keeps=True)
+
+
+# What it may do.
+
+
+async def _show_permissions(request: PageRequest, group: GroupDetails) -> list[Block]:
+    return await list_permission_blocks(request, group.folder)
+
+
+# Where it is reached, and its conversations.
+
+
+async def _show_places(request: PageRequest, group: GroupDetails) -> list[Block]:
+    new = Action(label="New route", operation="route.add", args={"target": group.folder}, asks=True)
+    no_route = EmptyState(text="Nothing leads here: no room has this agent.", action=new)
+    nowhere = EmptyState(text="It may write to nobody but those who write to it.")
+    return [
+        make_table(group.routes, ROUTE, no_route, title="Messages come from"),
+        make_table(group.destinations, DESTINATION, nowhere, title="It may write to"),
+    ]
+
+
+async def _show_conversations(request: PageRequest, group: GroupDetails) -> list[Block]:
+    return [make_table(group.sessions, SESSION, EmptyState(text="Nobody talks with it."), title="Conversations")]
+
+
+# When it works by itself.
+
+
+async def _show_tasks(request: PageRequest, group: GroupDetails) -> list[Block]:
+    new = Action(label="New task", operation="task.add", args={"folder": group.folder}, asks=True, tone=Tone.GOOD)
+    nothing = EmptyState(text="It does nothing by itself. A task is a prompt or a text at a time.", action=new)
+    return [make_table(await request.ask(ListTasksArgs(folder=group.folder)), TASK, nothing)]
+
+
+# What it costs.
+
+
+async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
+    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS))
+    spent = sum(row.micro for row in report.rows if row.key == group.folder)
+    budgets = [each for each in await request.ask(ShowBudgetsArgs()) if each.name == group.folder]
+    facts = [Fact(f"In {COST_DAYS} days", Money(spent))]
+    for each in budgets:
+        for label, amounts in (("Today", each.daily), ("This month", each.monthly)):
+            if amounts is not None:
+                limit = render_about_usd(round(amounts.limit_usd * 1_000_000))
+                facts.append(Fact(label, f"{render_about_usd(round(amounts.spent_usd * 1_000_000))} of {limit}"))
+    set_one = Action(label="Set a limit", operation="budget.set", args={"folder": group.folder}, asks=True)
+    none = Note(
+        text="It has no limit of its own; those of the groups above it and of the gateway hold.", action=set_one
     )
-    return PageView(title=file.path, blocks=[head, form])
+    return [Facts(items=facts), *([] if budgets else [none])]
 
 
-def make_pinned(folder: str, found: Sequence[PinnedRule]) -> TableBlock:
-    add = Action(label="Pin a rule", operation="rule.add", args={"folder": folder}, asks=True)
-
-    def list_row_actions(rule: PinnedRule) -> tuple[Action, ...]:
-        given = {"folder": folder, "id": rule.id}
-        return (Action(label="Remove", operation="rule.rm", args=given, asks=True, tone=Tone.BAD),)
-
-    empty = EmptyState(text="No rule is pinned. The agent has a pinned rule in every conversation.", action=add)
-    return make_table(found, PINNED, empty, actions=list_row_actions, title="Pinned rules")
-
-
-def make_rules(folder: str, found: Sequence[GrantRow]) -> TableBlock:
-    def list_row_actions(rule: GrantRow) -> tuple[Action, ...]:
-        given = {"folder": folder, "rule": rule.text}
-        return (Action(label="Remove", operation="grant.rm", args=given, asks=True, tone=Tone.BAD),)
-
-    add = Action(label="Add a rule", operation="grant.add", args={"folder": folder}, asks=True)
-    empty = EmptyState(text="It has no rules of its own: its tier decides.", action=add)
-    return make_table(found, RULE, empty, actions=list_row_actions, title="Rules for its tools")
-
-
-def make_tools(found: Sequence[VisibleTool]) -> TableBlock:
-    return make_table(found, TOOL, EmptyState(text="It may call no tool."), title="Tools that it may call")
-
-
-def list_actions(folder: str) -> tuple[Action, ...]:
+def _list_about_actions(folder: str) -> tuple[Action, ...]:
     given = {"folder": folder}
     return (
         Action(label="Change", operation="group.set", args=given, asks=True),
-        Action(label="New skill", operation="group.write_file", args=given, asks=True),
         Action(label="Pin a rule", operation="rule.add", args=given, asks=True),
-        Action(label="Add a rule", operation="grant.add", args=given, asks=True),
-        Action(label="Explain a call", operation="policy.explain", args=given, asks=True),
-        Action(label="New task", operation="task.add", args=given, asks=True),
         Action(label="Remove", operation="group.rm", args=given, asks=True, tone=Tone.BAD),
     )
+
+
+def _list_knowledge_actions(folder: str) -> tuple[Action, ...]:
+    given = {"folder": folder}
+    return (
+        Action(label="Remember something", operation="memory.add", args=given, asks=True),
+        Action(label="New skill", operation="group.write_file", args=given, asks=True),
+    )
+
+
+def _list_permission_actions(folder: str) -> tuple[Action, ...]:
+    given = {"folder": folder}
+    return (
+        Action(label="Add a rule", operation="grant.add", args=given, asks=True),
+        Action(label="Explain a call", operation="policy.explain", args=given, asks=True),
+    )
+
+
+def _list_place_actions(folder: str) -> tuple[Action, ...]:
+    return (Action(label="New route", operation="route.add", args={"target": folder}, asks=True),)
+
+
+def _list_task_actions(folder: str) -> tuple[Action, ...]:
+    return (Action(label="New task", operation="task.add", args={"folder": folder}, asks=True),)
+
+
+class AgentView(Struct, frozen=True, kw_only=True):
+    """A tab of an agent's page. `reads`: the operations that it cannot do without."""
+
+    label: str
+    show: Callable[[PageRequest, GroupDetails], Awaitable[list[Block]]]
+    list_actions: Callable[[str], tuple[Action, ...]] = lambda folder: ()
+    reads: tuple[str, ...] = ()
+
+
+ABOUT = "about"
+VIEWS: Mapping[str, AgentView] = {  # by their names in the address
+    ABOUT: AgentView(label="About", show=_show_about, list_actions=_list_about_actions),
+    "knows": AgentView(label="Knows", show=_show_knowledge, list_actions=_list_knowledge_actions),
+    "may": AgentView(
+        label="May", show=_show_permissions, list_actions=_list_permission_actions, reads=("policy.tools",)
+    ),
+    "where": AgentView(label="Where", show=_show_places, list_actions=_list_place_actions),
+    "when": AgentView(label="When", show=_show_tasks, list_actions=_list_task_actions, reads=("task.list",)),
+    "costs": AgentView(label="Costs", show=_show_costs, reads=("cost.show", "budget.show")),
+    "history": AgentView(label="History", show=_show_conversations),
+}

@@ -136,7 +136,7 @@ RETENTION_SETTING = {"setting": link("setting", "Setting", "/settings/{name}")}
 KEPT_ROWS, KEPT_FILES = make_columns(KeptRows, RETENTION_SETTING), make_columns(KeptFiles, RETENTION_SETTING)
 
 
-@page("/ledger", "Ledger", Section.CONVERSATIONS, "ledger.list", order=40)
+@page("/ledger", "Messages", Section.ACTIVITY, "ledger.list", order=20)
 async def show_ledger(request: PageRequest) -> PageView:
     state, words, before = (request.query.get(name, "") for name in ("state", "q", "before"))
     older_than = int(before) if before.isascii() and before.isdigit() and len(before) < LONGEST_NUMBER else 0
@@ -183,7 +183,7 @@ def _list_retries(message: LedgerLine | Message, failed_at: int) -> tuple[Action
     return (Action(label=label, operation="ledger.retry", args=given, asks=True, tone=Tone.WARN),)
 
 
-@page("/ledger/{id}", "Message", Section.CONVERSATIONS, "ledger.trace")
+@page("/ledger/{id}", "Message", Section.ACTIVITY, "ledger.trace")
 async def show_message(request: PageRequest) -> PageView:
     trace = await request.ask(TraceMessageArgs(message=request.params["id"]))
     message = trace.message
@@ -225,7 +225,7 @@ def list_trace_actions(trace: MessageTraceView) -> tuple[Action, ...]:
     return _list_retries(message, failed[0]) if failed else ()
 
 
-@page("/dropped", "Dropped", Section.CONVERSATIONS, "dropped.list", order=50)
+@page("/dropped", "Not let in", Section.ACTIVITY, "dropped.list", order=30)
 async def show_dropped(request: PageRequest) -> PageView:
     found = await request.ask(ListDroppedArgs(limit=DROPPED_LIMIT))
     total = Note(text=f"{found.total} dropped; {found.only_counted} of them were only counted.")
@@ -238,7 +238,7 @@ async def show_dropped(request: PageRequest) -> PageView:
     )
 
 
-@page("/keep", "Retention", Section.GATEWAY, "keep.show", order=50)
+@page("/keep", "Retention", Section.SYSTEM, "keep.show", order=60)
 async def show_retention(request: PageRequest) -> PageView:
     found = await request.ask(ShowRetentionArgs())
     return PageView(

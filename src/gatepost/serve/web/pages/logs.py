@@ -20,7 +20,7 @@ AUDIT_LIMIT = 300
 VERIFY_AUDIT = Action(label="Verify the chain", operation="audit.verify", asks=True)
 
 
-@page("/logs", "Logs", Section.GATEWAY, "logs.tail", order=80)
+@page("/logs", "Logs", Section.SYSTEM, "logs.tail", order=80)
 async def show_logs(request: PageRequest) -> PageView:
     level = request.query.get("level", LogLevel.INFO)
     words = request.query.get("q", "")
@@ -49,7 +49,7 @@ def show_audit_details(entry: AuditEntry) -> str | None:
 AUDIT_ENTRY = make_columns(AuditEntry, {"details": made("details", "Details", show_audit_details)})
 
 
-@page("/audit", "Audit", Section.GATEWAY, "audit.list", order=40)
+@page("/audit", "Record", Section.ACTIVITY, "audit.list", order=40)
 async def show_audit(request: PageRequest) -> PageView:
     found = await request.ask(ListAuditArgs(limit=AUDIT_LIMIT))
     newest_first = sorted(found, key=lambda entry: -entry.seq)

@@ -24,7 +24,7 @@ COLUMNS = make_columns(Memory, {"folder": GROUP, "text": TEXT})
 DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)[1:]
 
 
-@page("/memory", "Memory", Section.AGENTS, "memory.list", order=45)
+@page("/memory", "Memory", Section.AGENTS, "memory.list", order=30)
 async def show_memories(request: PageRequest) -> PageView:
     folder = request.query.get("group", "")
     found = await request.ask(ListMemoriesArgs(folder=folder))

@@ -81,7 +81,7 @@ NOTHING = EmptyState(
 )
 
 
-@page("/", "Overview", Section.NOW, "overview.show", order=1)
+@page("/", "Overview", Section.AGENTS, "overview.show", order=1)
 async def show_overview(request: PageRequest) -> PageView:
     part, words, start = (request.query.get(name, "") for name in ("part", "q", "start"))
     part = part if part in PARTS else ""

@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
+from gatepost.flow.requests import choices
 from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs
 from gatepost.serve.control.arguments.requests import (
     PermitChoice,
     PermitDetails,
+    PermitField,
     PermitQuestion,
     ShowRequestArgs,
 )
@@ -25,6 +27,7 @@ from gatepost.serve.web.dashboard.view import (
     Action,
     Block,
     Code,
+    Disclosure,
     EmptyState,
     Fact,
     Facts,
@@ -35,7 +38,9 @@ from gatepost.serve.web.dashboard.view import (
     LongText,
     Note,
     PageView,
+    Prose,
     Tone,
+    has_content,
 )
 from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
 
@@ -52,10 +57,10 @@ REQUEST = (
     made("input", "With", lambda each: render_fields(each.request.input)),
     made("askedAt", "Since", lambda each: make_moment(each.request.asked_at)),
 )
-DETAILS = make_columns(
+EXACT = make_columns(
     PermitDetails,
     {
-        "folder": link("folder", "Group", "/groups/{folder}"),
+        "folder": link("folder", "Agent", "/groups/{folder}"),
         "session": link("session", "Conversation", "/sessions/{id}"),
         "said": made("said", "With the words", lambda asked: shorten(asked.said, 200) or None),
         "quorum": made("quorum", "Who must agree", lambda asked: f"{len(asked.voters)} of {asked.quorum}"),
@@ -64,7 +69,7 @@ DETAILS = make_columns(
 )
 
 
-@page("/requests", "Requests", Section.NOW, "permit.list", order=20)
+@page("/requests", "Decisions", Section.AGENTS, "permit.list", order=5)
 async def show_requests(request: PageRequest) -> PageView:
     after = request.query.get("after", "")[:LONGEST_ID]
     return make_requests_view(await request.ask(ListRequestsArgs(limit=LIMIT, after=after)))
@@ -90,30 +95,54 @@ def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
     return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
 
 
-@page("/requests/{id}", "Request", Section.NOW, "permit.show")
+@page("/requests/{id}", "Request", Section.AGENTS, "permit.show")
 async def show_request(request: PageRequest) -> PageView:
     return make_request_view(await request.ask(ShowRequestArgs(id=request.params["id"])))
 
 
 def make_request_view(asked: PermitDetails) -> PageView:
+    """What it wants comes first, then who asked for it; ids and exact arguments are one click deeper."""
     blocks: list[Block] = [Note(text=asked.decision)] if asked.decision else []
-    if asked.why:
-        blocks.append(Note(text=asked.why, tone=Tone.WARN))
-    blocks.append(make_facts(asked, DETAILS))
     if asked.questions:
         blocks += make_question_blocks(asked)
-    elif asked.fields:
-        blocks.append(Facts(title="What it wants", items=[Fact(each.label, each.value) for each in asked.fields]))
-    if asked.editable:
-        blocks.append(make_edit_form(asked))
+    elif wants := [_make_fact(each) for each in asked.fields if each.label != choices.DETAILS]:
+        blocks.append(Facts(title="What it wants", items=wants))
     if asked.cut:
         blocks.append(
             Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
         )
     if asked.preview:
         blocks.append(LongText(title="What it would change or read", text=asked.preview))
+    if cause := list_cause(asked):
+        blocks.append(Facts(title="Why it asks", items=cause))
+    exact: list[Block] = [make_facts(asked, EXACT)]
+    exact += [Facts(items=[_make_fact(each) for each in asked.fields if each.label == choices.DETAILS])]
+    if asked.editable:
+        exact.append(make_edit_form(asked))
+    label = "Change it, or show the exact call" if asked.editable else "Show the exact call"
+    blocks.append(Disclosure(label=label, blocks=exact))
     title = asked.title.replace(f" ({asked.id})", "")
     return PageView(title=title, blocks=blocks, actions=list_actions(asked))
+
+
+def _make_fact(field: PermitField) -> Fact:
+    return Fact(f"{field.label[:1].upper()}{field.label[1:]}", field.value)
+
+
+def list_cause(asked: PermitDetails) -> list[Fact]:
+    """Return who caused it, where and by which words, and which rule asks; nothing that is not known."""
+    found = [
+        Fact("For", shorten(asked.asked_by, 100)),
+        Fact("In", shorten(asked.asked_in, 100)),
+        Fact("Because of the words", shorten(asked.said, 200)),
+        Fact("Because of", Prose(asked.why) if asked.why else ""),
+        Fact("Asked", make_moment(asked.asked_at)),
+    ]
+    if asked.state == RequestState.PENDING and asked.expires_at:
+        found.append(Fact("Waits until", make_moment(asked.expires_at)))
+    if asked.quorum > 1:
+        found.append(Fact("Who must agree", f"{len(asked.voters)} of {asked.quorum}"))
+    return [each for each in found if has_content(each.value)]
 
 
 def _render_input(given: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ ROOM = make_columns(Room)
 NO_ROOMS = EmptyState(text="Nobody has written from a room yet. Add a channel, or say something in the chat.")
 
 
-@page("/routes", "Routes", Section.CONVERSATIONS, "route.list", order=30)
+@page("/routes", "Routes", Section.CHANNELS, "route.list", order=30)
 async def show_routes(request: PageRequest) -> PageView:
     found = await request.ask(ListRoutesArgs())
     given = {name: request.query[name] for name in TESTED_BY if request.query.get(name)}
@@ -122,7 +122,7 @@ def show_test(tested: RouteTestResult) -> list[Block]:
     return [*blocks, make_table(tested.routes, TESTED, NO_ROUTES, title="Judged one by one")]
 
 
-@page("/rooms", "Rooms", Section.ACCESS, "room.list", order=20)
+@page("/rooms", "Rooms", Section.CHANNELS, "room.list", order=20)
 async def show_rooms(request: PageRequest) -> PageView:
     return PageView(blocks=[make_table(await request.ask(ListRoomsArgs()), ROOM, NO_ROOMS, actions=list_room_actions)])
 

@@ -34,7 +34,7 @@ EGRESS_ATTEMPT = make_columns(
 )
 
 
-@page("/secrets", "Secrets", Section.ACCESS, "secret.list", "secret.log", order=50)
+@page("/secrets", "Secrets", Section.SYSTEM, "secret.list", "secret.log", order=30)
 async def show_secrets(request: PageRequest) -> PageView:
     none = EmptyState(text="There is no secret. Agents use one without ever seeing it.", action=SET_SECRET)
     unused = EmptyState(text="No secret was used yet.")
@@ -55,7 +55,7 @@ def list_secret_actions(secret: SecretListItem) -> tuple[Action, ...]:
     return (Action(label="Remove", operation="secret.rm", args=given, asks=True, tone=Tone.BAD),)
 
 
-@page("/egress", "Egress", Section.ACCESS, "egress.list", "egress.log", order=40)
+@page("/egress", "Network", Section.SYSTEM, "egress.list", "egress.log", order=40)
 async def show_egress(request: PageRequest) -> PageView:
     folder = request.query.get("folder", "")
     rules = await request.ask(ListEgressRulesArgs(folder=folder))

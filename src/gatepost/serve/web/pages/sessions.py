@@ -121,7 +121,7 @@ TITLES = {
 QUIET = frozenset({SessionEventKind.MESSAGE, SessionEventKind.ANSWER, SessionEventKind.NOTE})
 
 
-@page("/sessions", "Conversations", Section.CONVERSATIONS, "session.list", order=10)
+@page("/sessions", "Conversations", Section.ACTIVITY, "session.list", order=10)
 async def show_sessions(request: PageRequest) -> PageView:
     found = await request.ask(ListSessionsArgs(folder=request.query.get("folder", "")))
     newest_first = sorted(found, key=lambda session: session.active_at, reverse=True)
@@ -135,7 +135,7 @@ def list_row_actions(session: Session) -> tuple[Action, ...]:
     return (Action(label="Stop", operation="session.stop", args={"id": session.id}, tone=Tone.BAD),)
 
 
-@page("/sessions/{id}", "Conversation", Section.CONVERSATIONS, "session.show")
+@page("/sessions/{id}", "Conversation", Section.ACTIVITY, "session.show")
 async def show_session(request: PageRequest) -> PageView:
     before = request.query.get("before", "")
     older_than = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
@@ -211,12 +211,12 @@ def make_entry(event: SessionEvent) -> TimelineMoment:
 
 def _make_link(kind: SessionEventKind, ref: str) -> Link | None:
     if kind is SessionEventKind.REQUEST:
-        return Link("Requests", render_path("/requests"))
+        return Link("Decisions", render_path("/requests"))
     path = WAYS.get(kind)
     return Link(f"#{ref}" if kind in QUIET else ref, render_path(path, id=ref)) if path and ref else None
 
 
-@page("/replays/{id}", "Replay", Section.CONVERSATIONS, "session.compare")
+@page("/replays/{id}", "Replay", Section.ACTIVITY, "session.compare")
 async def show_replay(request: PageRequest) -> PageView:
     return make_replay_view(await request.ask(CompareReplayArgs(id=request.params["id"])))
 

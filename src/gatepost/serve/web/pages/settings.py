@@ -68,7 +68,7 @@ DETAILS = (
 )
 
 
-@page("/settings", "Settings", Section.GATEWAY, "settings.list", order=60)
+@page("/settings", "Settings", Section.SYSTEM, "settings.list", order=20)
 async def show_settings(request: PageRequest) -> PageView:
     which = request.query.get("which", "")
     found = await request.ask(ListSettingsArgs())
@@ -86,7 +86,7 @@ def is_shown(setting: SettingView, which: str) -> bool:
     return which != "set" or setting.origin != SettingOrigin.DEFAULT
 
 
-@page("/settings/{name}", "Setting", Section.GATEWAY, "settings.list")
+@page("/settings/{name}", "Setting", Section.SYSTEM, "settings.list")
 async def show_setting(request: PageRequest) -> PageView:
     name = request.params["name"]
     setting = next((each for each in await request.ask(ListSettingsArgs()) if each.name == name), None)

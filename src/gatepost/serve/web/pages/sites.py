@@ -76,7 +76,7 @@ ROUTE = make_columns(
 HOST = make_columns(WebHost, {"folder": GROUP})
 
 
-@page("/sites", "Sites", Section.AGENTS, "site.list", order=70)
+@page("/sites", "Pages", Section.AGENTS, "site.list", order=70)
 async def show_sites(request: PageRequest) -> PageView:
     after = {name: request.query.get(name, "") for name in ("after", "after_path", "after_host")}
     found = await request.ask(ListSitesArgs(after=after["after"], limit=PAGE))

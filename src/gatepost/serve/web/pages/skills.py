@@ -46,7 +46,7 @@ CARD = make_columns(SkillCard, details=True)
 FACTS = make_columns(SkillCard, without=("folder", "digest", "before", "origin", "revision"), details=True)
 
 
-@page("/skills", "Skills", Section.AGENTS, "skill.list", order=46)
+@page("/skills", "Skills", Section.AGENTS, "skill.list", order=40)
 async def show_skills(request: PageRequest) -> PageView:
     found = await request.ask(ListSkillsArgs())
     more = [Note(text=MORE)] if found.more else []

@@ -41,7 +41,7 @@ SPENT = make_columns(
 NO_BUDGET = EmptyState(text="Nothing has a limit yet. An agent may spend what its keys allow.", action=LIMIT)
 
 
-@page("/costs", "Costs", Section.NOW, "cost.show", "budget.show", order=30)
+@page("/costs", "Costs", Section.COSTS, "cost.show", "budget.show", order=10)
 async def show_costs(request: PageRequest) -> PageView:
     days = request.query.get("days", "30")
     by = request.query.get("by", "group")

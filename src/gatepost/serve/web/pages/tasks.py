@@ -84,7 +84,7 @@ COMING = make_columns(
 RUN = make_columns(TaskLogEntry, {"state": made("state", "Outcome", _show_outcome)})
 
 
-@page("/tasks", "Tasks", Section.AGENTS, "task.list", order=30)
+@page("/tasks", "Tasks", Section.AGENTS, "task.list", order=20)
 async def show_tasks(request: PageRequest) -> PageView:
     folder, state = request.query.get("folder", ""), request.query.get("state", "")
     after = request.query.get("after", "")

@@ -22,7 +22,7 @@ INVITATION = make_columns(
 )
 
 
-@page("/people", "People", Section.ACCESS, "user.list", order=10)
+@page("/people", "People", Section.PEOPLE, "user.list", order=10)
 async def show_people(request: PageRequest) -> PageView:
     found = await request.ask(ListUsersArgs())
     blocks: list[Block] = [make_table(found, PERSON, EMPTY)]
@@ -57,7 +57,7 @@ def list_newcomer_actions(newcomer: Newcomer) -> tuple[Action, ...]:
     )
 
 
-@page("/people/{id}", "Person", Section.ACCESS, "user.show")
+@page("/people/{id}", "Person", Section.PEOPLE, "user.show")
 async def show_person(request: PageRequest) -> PageView:
     person = await request.ask(ShowUserArgs(id=request.params["id"]))
     given = {"id": person.id}

@@ -15,7 +15,7 @@ WORKTREE = make_columns(WorktreeDetails, {"name": link("name", "Worktree", "/wor
 DETAILS = make_columns(WorktreeDetails, {"folder": GROUP}, details=True)[1:]
 
 
-@page("/worktrees", "Worktrees", Section.AGENTS, "worktree.list", order=50)
+@page("/worktrees", "Worktrees", Section.AGENTS, "worktree.list", order=60)
 async def show_worktrees(request: PageRequest) -> PageView:
     found = await request.ask(ListWorktreesArgs())
     return PageView(blocks=[make_table(found, WORKTREE, EMPTY, actions=list_actions)], actions=(NEW,))

@@ -145,8 +145,19 @@ function askAgain() {
   asking = setTimeout(() => {
     if (document.querySelector(".form-page, .step-form")) return;
     if (isChoosing()) return askAgain();
-    htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
+    renew();
   }, isChoosing() ? TYPING_MS : ASK_AGAIN_MS);
+}
+
+async function renew() {
+  const opened = new Set(listSummaries("details[open]").map((each) => each.textContent));
+  await htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
+  // What somebody has unfolded stays so: the page that comes knows nothing of it.
+  for (const each of listSummaries("details")) if (opened.has(each.textContent)) each.parentElement.open = true;
+}
+
+function listSummaries(details) {
+  return [...document.querySelectorAll(`#main ${details} > summary`)];
 }
 
 function isChoosing() {

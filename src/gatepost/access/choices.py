@@ -1,0 +1,76 @@
+"""What an agent may do, as one of three answers for a subject, and the rules of its group that say so.
+
+A rule without conditions about a subject is its answer. Other rules are exceptions: they stand behind it, and of the
+rules that match a call the last decides.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+
+from gatepost.access.grants import GrantRule
+from gatepost.access.subjects import Subject
+
+EVERYTHING = "*"
+
+
+class Permission(StrEnum):
+    YES = "yes"  # what its place in the tree gives it
+    ASK = "ask"  # a person agrees to each call
+    NO = "no"
+
+
+# The rule of each answer; none for what needs none.
+_ANSWERS: dict[Permission, Callable[[Subject], tuple[str, ...]]] = {
+    Permission.YES: lambda subject: (),
+    Permission.ASK: lambda subject: (f"hold {subject}",),
+    Permission.NO: lambda subject: (f"!{subject}",),
+}
+_STRICTNESS = {Permission.YES: 0, Permission.ASK: 1, Permission.NO: 2}
+
+
+def find_permission(rules: Sequence[GrantRule], subject: Subject) -> Permission:
+    """Return the answer of a group's own rules, without their exceptions. A denial binds whatever stands behind it
+    about everything."""
+    plain = [rule for rule in rules if _is_about(rule, subject)]
+    granting = [rule for rule in plain if not rule.hold]
+    if granting and granting[-1].deny:
+        return Permission.NO
+    last = plain[-1] if plain else None
+    return Permission.ASK if last is not None and last.hold else Permission.YES
+
+
+def get_strictest(found: Sequence[Permission]) -> Permission:
+    return max(found, key=_STRICTNESS.__getitem__, default=Permission.YES)
+
+
+def list_exceptions(rules: Sequence[GrantRule], subject: Subject, tools: Sequence[str]) -> list[GrantRule]:
+    """Return the rules that say otherwise for a room, or for one of the tools that do this."""
+    return [rule for rule in rules if (rule.subject is subject and rule.params) or rule.action in tools]
+
+
+def find_general(rules: Sequence[GrantRule]) -> GrantRule | None:
+    """Return the last rule about everything that forbids or asks; None if there is none."""
+    return next((each for each in reversed(rules) if _is_general(each) and each.restricts), None)
+
+
+def put_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permission) -> list[str]:
+    """Return the rules of a group in their order, with this answer in the place of an earlier one.
+
+    It stands behind what the group is allowed as a whole, and before every exception.
+    """
+    plain = [rule for rule in rules if _is_plain(rule, subject)]
+    allowed = [rule.text for rule in plain if not rule.restricts]
+    exceptions = [rule.text for rule in rules if not _is_plain(rule, subject)]
+    return [*allowed, *_ANSWERS[permission](subject), *exceptions]
+
+
+def _is_about(rule: GrantRule, subject: Subject) -> bool:
+    return _is_plain(rule, subject) or _is_general(rule)
+
+
+def _is_plain(rule: GrantRule, subject: Subject) -> bool:
+    return rule.subject is subject and not rule.params
+
+
+def _is_general(rule: GrantRule) -> bool:
+    return rule.action == EVERYTHING and not rule.params

@@ -1,0 +1,130 @@
+"""What an agent may do, as sentences with an answer each: yes, ask me, or no. The exact rules are one click deeper."""
+
+from collections.abc import Mapping, Sequence
+
+from gatepost.access import choices
+from gatepost.access.choices import Permission
+from gatepost.access.grants import GrantRule, parse
+from gatepost.access.subjects import Subject
+from gatepost.serve.control.arguments.access import ListGrantsArgs, ListToolsArgs, VisibleTool
+from gatepost.serve.web.dashboard.contract import PageRequest
+from gatepost.serve.web.dashboard.tables import make_columns, make_table
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    Choice,
+    ChoiceList,
+    ChoiceOption,
+    Disclosure,
+    EmptyState,
+    TableBlock,
+    Tone,
+)
+from gatepost.store.memory.memories import list_above
+from gatepost.store.rights.acl import GrantRow
+
+RULE = make_columns(GrantRow, without=("folder",))
+TOOL = make_columns(VisibleTool)
+HELP = "What it answers to whoever asked is always sent. “Ask me” makes a card for whoever decides here."
+MOST_SHOWN = 3  # exceptions of a sentence
+SENTENCES: Mapping[Subject, tuple[str, str]] = {
+    Subject.SPEAK: ("Writes by itself", "To rooms and people, beyond answering whoever asked."),
+    Subject.HAND_OUT: ("Sends files out", "Into rooms, or to other agents. The use of a secret counts, too."),
+    Subject.PUBLISH: ("Publishes", "Pages, posts and links that anybody may see."),
+    Subject.REACH: ("Looks things up on the web", "A request carries words to that place."),
+    Subject.INSTRUCT: ("Gives work to other agents", "And teaches them skills."),
+    Subject.SCHEDULE: ("Sets its own tasks", "Reminders and regular work."),
+    Subject.SPEND: ("Uses tools that cost money", "Within its limits. Its model is not meant."),
+    Subject.CHANGE_RIGHTS: ("Changes who may do what", "Agents, routes, invitations, links, hosts."),
+    Subject.ERASE: ("Deletes what others have", "Messages, tasks, pages, what was remembered."),
+}
+ANSWERS = {
+    Permission.YES: ("Yes", Tone.GOOD),
+    Permission.ASK: ("Ask me", Tone.WARN),
+    Permission.NO: ("No", Tone.BAD),
+}
+
+
+async def list_permission_blocks(request: PageRequest, folder: str) -> list[Block]:
+    tools = await request.ask(ListToolsArgs(folder=folder))
+    if not await request.may("grant.list"):
+        return [make_tools(tools)]
+    rules = (await request.ask(ListGrantsArgs(folder=folder))).rules
+    above = {each: (await request.ask(ListGrantsArgs(folder=each))).rules for each in list_above(folder)}
+    writes = await request.may("grant.choose", scope=folder)
+    parsed = [parse(each.text) for each in rules]
+    inherited = {each: [parse(row.text) for row in rows] for each, rows in above.items()}
+    found = [make_choice(folder, each, parsed, inherited, tools, writes=writes) for each in SENTENCES]
+    exact: list[Block] = [make_rules(folder, rules), make_tools(tools)]
+    return [
+        ChoiceList(choices=found, help=HELP),
+        Disclosure(label="Show the exact rules and tools", blocks=exact),
+    ]
+
+
+def make_choice(
+    folder: str,
+    subject: Subject,
+    rules: Sequence[GrantRule],
+    above: Mapping[str, Sequence[GrantRule]],
+    tools: Sequence[VisibleTool],
+    *,
+    writes: bool,
+) -> Choice:
+    sentence, hint = SENTENCES[subject]
+    own = choices.find_permission(rules, subject)
+    names = [each.name for each in tools if subject in each.effects]
+    options = tuple(_make_option(folder, subject, each, own, writes=writes) for each in Permission)
+    return Choice(sentence=sentence, options=options, hint=hint, note=_render_note(subject, own, rules, above, names))
+
+
+def _make_option(
+    folder: str, subject: Subject, permission: Permission, chosen: Permission, *, writes: bool
+) -> ChoiceOption:
+    label, tone = ANSWERS[permission]
+    if permission is chosen:
+        return ChoiceOption(label=label, tone=tone, is_chosen=True)
+    given = {"folder": folder, "subject": subject, "permission": permission}
+    action = Action(label=label, operation="grant.choose", args=given) if writes else None
+    return ChoiceOption(label=label, action=action)
+
+
+def _render_note(
+    subject: Subject,
+    own: Permission,
+    rules: Sequence[GrantRule],
+    above: Mapping[str, Sequence[GrantRule]],
+    tools: Sequence[str],
+) -> str:
+    """Return why the answer is not the whole truth, '' if it is."""
+    notes = []
+    for folder, theirs in above.items():
+        if choices.get_strictest([own, permission := choices.find_permission(theirs, subject)]) is not own:
+            notes.append(f"{folder} says “{ANSWERS[permission][0].lower()}” for all below it.")
+    if own is not Permission.NO and not tools and not notes:  # a denial that is its own hides tools, too
+        notes.append("At its place in the tree it has no tool for this.")
+    exceptions = [render_exception(each) for each in choices.list_exceptions(rules, subject, tools)]
+    if exceptions:
+        more = "" if len(exceptions) <= MOST_SHOWN else f" and {len(exceptions) - MOST_SHOWN} more"
+        notes.append(f"But: {', '.join(exceptions[:MOST_SHOWN])}{more}.")
+    return " ".join(notes)
+
+
+def render_exception(rule: GrantRule) -> str:
+    """Return what a rule says in words, with its tool or room as the exact rules have it."""
+    what = "in some rooms" if rule.subject else rule.action
+    return f"never {what}" if rule.deny else f"asks first, {what}" if rule.hold else f"freely {what}"
+
+
+def make_rules(folder: str, found: Sequence[GrantRow]) -> TableBlock:
+    def list_row_actions(rule: GrantRow) -> tuple[Action, ...]:
+        given = {"folder": folder, "rule": rule.text}
+        return (Action(label="Remove", operation="grant.rm", args=given, asks=True, tone=Tone.BAD),)
+
+    add = Action(label="Add a rule", operation="grant.add", args={"folder": folder}, asks=True)
+    empty = EmptyState(text="It has no rules of its own: its tier decides.", action=add)
+    return make_table(found, RULE, empty, actions=list_row_actions, title="Rules")
+
+
+def make_tools(found: Sequence[VisibleTool]) -> TableBlock:
+    return make_table(found, TOOL, EmptyState(text="It may call no tool."), title="Tools that it may call")

@@ -1,0 +1,81 @@
+"""Three answers for a kind of thing, and the rules that they become."""
+
+import pytest
+
+from gatepost.access.choices import (
+    Permission,
+    find_general,
+    find_permission,
+    get_strictest,
+    list_exceptions,
+    put_answer,
+)
+from gatepost.access.grants import find_deciding, parse
+from gatepost.access.subjects import Subject, make_effects
+
+SPEAKS = make_effects([Subject.SPEAK])
+FILES = make_effects([Subject.SPEAK, Subject.HAND_OUT])
+
+
+def decide(rules: list[str], tool: str, room: str = "web:home") -> str:
+    effects = FILES if tool == "send_file" else SPEAKS
+    rule = find_deciding([parse(each) for each in rules], tool, {}, effects=effects, room=room)
+    return rule.effect if rule is not None else "tier"
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([], Permission.YES),
+        (["hold speak"], Permission.ASK),
+        (["!speak"], Permission.NO),
+        (["hold speak", "!speak"], Permission.NO),
+        (["!speak", "speak"], Permission.YES),
+        (["!speak", "hold *"], Permission.NO),
+        (["hold *"], Permission.ASK),
+        (["hold speak(jid=web:*)"], Permission.YES),
+        (["hold send"], Permission.YES),
+        (["!hand_out"], Permission.YES),
+    ],
+)
+def test_the_answer_is_that_of_the_rules_without_conditions(rules: list[str], expected: Permission) -> None:
+    assert find_permission([parse(each) for each in rules], Subject.SPEAK) is expected
+
+
+@pytest.mark.parametrize("permission", Permission)
+def test_an_answer_takes_the_place_of_an_earlier_one_and_leaves_everything_else(permission: Permission) -> None:
+    rules = ["speak", "hold speak(jid=discord:*)", "!speak", "like", "hold hand_out"]
+    made = put_answer([parse(each) for each in rules], Subject.SPEAK, permission)
+    assert find_permission([parse(each) for each in made], Subject.SPEAK) is permission
+    kept = [each for each in made if each not in ("!speak", "hold speak")]
+    assert kept == ["speak", "hold speak(jid=discord:*)", "like", "hold hand_out"]
+    assert put_answer([parse(each) for each in made], Subject.SPEAK, permission) == made
+
+
+def test_exceptions_hold_in_front_of_a_stricter_answer() -> None:
+    rules = ["like", "speak(jid=web:*)"]
+    never = put_answer([parse(each) for each in rules], Subject.SPEAK, Permission.NO)
+    assert [decide(never, "send", "discord:1"), decide(never, "send"), decide(never, "like", "discord:1")] == [
+        "deny",
+        "allow",
+        "allow",
+    ]
+    asks = put_answer([parse(each) for each in rules], Subject.SPEAK, Permission.ASK)
+    assert [decide(asks, "send_file", "discord:1"), decide(asks, "like", "discord:1")] == ["hold", "allow"]
+
+
+def test_exceptions_are_rules_of_a_room_or_of_a_tool_that_does_it() -> None:
+    rules = [parse(each) for each in ("hold speak", "!speak(jid=discord:*)", "hold send_file", "schedule_task")]
+    found = list_exceptions(rules, Subject.SPEAK, ["send", "send_file"])
+    assert [each.text for each in found] == ["!speak(jid=discord:*)", "hold send_file"]
+
+
+def test_the_strictest_answer_holds() -> None:
+    assert get_strictest([Permission.ASK, Permission.NO, Permission.YES]) is Permission.NO
+    assert get_strictest([]) is Permission.YES
+
+
+def test_a_rule_about_everything_is_found_if_it_restricts() -> None:
+    found = find_general([parse(each) for each in ("!*", "*", "hold speak")])
+    assert found is not None and found.text == "!*"
+    assert find_general([parse("*")]) is None
