@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -193,6 +194,25 @@ def test_a_third_party_import_is_found_behind_modules_of_ours() -> None:
     sources = {"gatepost.a": "import os\nimport gatepost.b", "gatepost.b": "import gatepost.a\ndef f(): import msgspec"}
     planted = {name: Module(name, Path(f"{name}.py"), ast.parse(text)) for name, text in sources.items()}
     assert third_party_imports("gatepost.a", planted) == ["gatepost.b:2 imports msgspec"]
+
+
+MOST_FILES = 30
+
+
+def crowded_folders(paths: Iterable[Path]) -> list[str]:
+    """Return the folders with too many modules in one level: a stranger finds nothing in a long list."""
+    found = Counter(path.parent for path in paths)
+    return sorted(f"{folder}: {number}" for folder, number in found.items() if number > MOST_FILES)
+
+
+def test_a_folder_can_be_seen_at_a_glance() -> None:
+    assert crowded_folders(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py")) == []
+
+
+def test_a_crowded_folder_is_found() -> None:
+    files = [Path(f"a/{number}.py") for number in range(MOST_FILES + 1)]
+    assert crowded_folders(files) == ["a: 31"]
+    assert crowded_folders([*files[1:], Path("a/b/c.py")]) == []
 
 
 MOST_DEFERRED = 60

@@ -125,7 +125,6 @@ OPEN_FIELDS = {
     "store/rights/audit.py AuditRecord.verdict": "the audit log's own words",
     "mailbox/inbound.py InboundRow.kind": "what runs inside a sandbox cannot import the enum, MessageKind",
     "mailbox/inbound.py InboundRow.status": "the file's format, which agent loops of others read",
-    "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
     "inside/script_format.py ScriptStep.status": "a line of text for people",
     "messages/inbound.py Receipt.state": "InboxState stands above this layer",
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",

@@ -25,6 +25,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Outbound
 from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost_testing.servers.loop_thread import LoopThread
 from gatepost_testing.waiting import PATIENCE_S
 
 LARGEST = 1024 * 1024
@@ -55,10 +56,11 @@ class PlatformMessage(Struct, frozen=True):
     id: str
 
 
-class Platform:
+class Platform(LoopThread):
     """The server: a loop in a thread of its own. Its methods may be called from any thread."""
 
     def __init__(self, path: Path, *, seed: int = 0, losses: Losses = RELIABLE) -> None:
+        super().__init__("platform")
         self._path, self._random, self._losses = path, random.Random(seed), losses
         self._record: list[PlatformMessage] = []
         self._ids: dict[tuple[str, str], str] = {}
@@ -66,22 +68,9 @@ class Platform:
         self._accepted: set[str] = set()
         self._line: asyncio.StreamWriter | None = None
         self._changed = threading.Condition()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="platform", daemon=True)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._last = 0
-
-    def __enter__(self) -> "Platform":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(PATIENCE_S)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_S)
-        self._loop.close()
 
     # Actions of people and tests.
 
@@ -131,7 +120,7 @@ class Platform:
 
     # The server.
 
-    async def _open(self) -> None:
+    async def _open(self, port: int) -> None:
         self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=LARGEST)
         self._keep(asyncio.create_task(self._redeliver()))
 

@@ -175,7 +175,7 @@ async def test_a_check_beside_the_running_channel_finds_it_and_leaves_it_alone(s
 
 
 async def test_a_person_who_looks_in_with_the_bots_account_is_no_second_poller(server: XmppServer) -> None:
-    looking = server._run(server._log_in("bot@localhost/phone", ""))
+    looking = server._run_in_loop(server._log_in("bot@localhost/phone", ""))
     asked, _ = make_channel(server)
     assert isinstance(asked, Xmpp)
     await asked.check()

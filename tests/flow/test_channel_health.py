@@ -18,7 +18,7 @@ from gatepost.flow.channel_health import (
     render_trouble,
     reword_for_new,
 )
-from gatepost.flow.channel_listener import run_channel
+from gatepost.flow.channel_supervisor import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.control.answers import from_json, to_json

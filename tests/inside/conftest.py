@@ -5,14 +5,15 @@ import os
 import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from gatepost.mailbox import inbound, runner_frames
-from gatepost.mailbox.inbound import InboundRow, MailboxDestination, SessionRouting
+from gatepost.mailbox import runner_frames
+from gatepost.mailbox.inbound import InboundRow, InboundWriter, MailboxDestination, SessionRouting
 from gatepost_testing.waiting import PATIENCE_S
 
 NOON = 1_800_000_000_000_000
@@ -101,7 +102,8 @@ class Host:
 
     def project(self) -> None:
         rows = [row for row in self.rows.values() if self.state[row.id] != "done"]
-        inbound.project(self.inbox, rows, SessionRouting("web", "web:home/1"), self.destinations)
+        with closing(InboundWriter(self.inbox)) as writer:
+            writer.project(rows, SessionRouting("web", "web:home/1"), self.destinations)
 
     def say(self, frame: runner_frames.Frame) -> None:
         if self._writer is not None:

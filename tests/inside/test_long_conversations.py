@@ -16,14 +16,15 @@ from gatepost.inside.agent_loop import (
     STILL_TRYING,
     SUMMING_UP,
 )
-from gatepost.inside.conversation import (
+from gatepost.inside.model.conversation import (
     AssistantEntry,
     ModelConversation,
     SummaryEntry,
     ToolResultEntry,
     UserEntry,
 )
-from gatepost.inside.conversation_summary import LONGEST_FACT, MOST_FACTS, ConversationSummary, parse_summary
+from gatepost.inside.model.conversation_summary import LONGEST_FACT, MOST_FACTS, ConversationSummary, parse_summary
+from gatepost.inside.model.request_size import MOST_PICTURES
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -35,7 +36,6 @@ from gatepost.inside.providers.contract import (
     TurnFailed,
     TurnResult,
 )
-from gatepost.inside.request_size import MOST_PICTURES
 from gatepost.inside.runner import find_provider
 from gatepost_testing.models import ModelEndpoint, RecordedRequest
 from gatepost_testing.provider_context import make_batch, make_context, read_all

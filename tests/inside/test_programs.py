@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.inside import programs
+from gatepost.inside import coding_agent
 from gatepost.inside.providers.contract import Misconfigured
 
 
@@ -16,15 +16,15 @@ def program(path: Path, mode: int = 0o755) -> str:
 
 
 def test_what_the_host_mounted_comes_before_what_is_on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "FOLDER", str(tmp_path / "mounted"))
+    monkeypatch.setattr(coding_agent, "PROGRAMS", str(tmp_path / "mounted"))
     monkeypatch.setenv("PATH", str(tmp_path / "usr"))
     on_path = program(tmp_path / "usr/bird")
-    assert programs.find("bird") == on_path
+    assert coding_agent.find_program("bird") == on_path
 
     mounted = program(tmp_path / "mounted/bird")
-    assert programs.find("bird") == mounted
+    assert coding_agent.find_program("bird") == mounted
 
 
 def test_without_it_the_way_out_is_named() -> None:
     with pytest.raises(Misconfigured, match="the program unheard-of is not here: gatepost connect unheard-of"):
-        programs.find("unheard-of")
+        coding_agent.find_program("unheard-of")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from gatepost.mailbox import inbound, runner_frames
+from gatepost.mailbox import runner_frames
+from gatepost.mailbox.inbound import InboundWriter
 from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 
 if TYPE_CHECKING:
@@ -471,7 +472,7 @@ async def test_a_broken_inbound_file_is_told_to_the_host_once_and_read_when_it_i
     host.inbox.write_bytes(b"rubbish" * 2000)
     await host.start()
     await host.until(lambda: host.of(runner_frames.ErrorFrame))
-    inbound.rebuild(host.inbox, list(host.rows.values()), None, [])
+    InboundWriter(host.inbox).rebuild(list(host.rows.values()), None, [])
     await host.until(host.answered)
 
     [trouble] = host.of(runner_frames.ErrorFrame)

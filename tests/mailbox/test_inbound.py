@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -9,8 +10,8 @@ import pytest
 
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import (
-    DeliveryStatus,
     InboundRow,
+    InboundWriter,
     MailboxCorrupt,
     MailboxDestination,
     MailboxLocked,
@@ -34,7 +35,8 @@ def a_row(number: int, **changes: object) -> InboundRow:
 
 
 def project(path: Path, *rows: InboundRow) -> None:
-    inbound.project(path, rows, ROUTING, [OPS])
+    with closing(InboundWriter(path)) as writer:
+        writer.project(rows, ROUTING, [OPS])
 
 
 @pytest.fixture
@@ -93,14 +95,12 @@ def test_the_file_does_not_grow_without_bound(path: Path) -> None:
 
 def test_destinations_and_routing_are_rewritten_wholesale(path: Path) -> None:
     project(path, a_row(1))
-    inbound.project(
-        path, [a_row(1)], None, [], [DeliveryStatus(message_out_id="t/1/1", status="delivered", delivered_at=1)]
-    )
+    with closing(InboundWriter(path)) as writer:
+        writer.project([a_row(1)], None, [])
 
     assert inbound.list_destinations(path) == []
     with apsw.Connection(str(path)) as db:
         assert db.execute("SELECT count(*) FROM session_routing").fetchall() == [(0,)]
-        assert db.execute("SELECT message_out_id, status FROM delivered").fetchall() == [("t/1/1", "delivered")]
 
 
 def test_a_missing_or_empty_file_reads_as_try_again(path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_corrupt_file_is_named_as_such_on_both_sides_and_rebuilt_with_the_same
     with pytest.raises(MailboxCorrupt):
         project(path, a_row(1), a_row(2))
     inbound.move_broken_aside(path)
-    inbound.rebuild(path, [a_row(1), a_row(2)], ROUTING, [OPS])
+    InboundWriter(path).rebuild([a_row(1), a_row(2)], ROUTING, [OPS])
 
     assert inbound.list_pending(path) == [a_row(1), a_row(2)]
     assert path.with_name("inbound.db.broken").read_bytes() == harm
@@ -150,7 +150,7 @@ def test_an_old_journal_is_not_played_back_into_a_rebuilt_file(path: Path) -> No
     project(path, a_row(1))
     journal = path.with_name("inbound.db-journal")
     journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x01" * 600)
-    inbound.rebuild(path, [a_row(2)], ROUTING, [])
+    InboundWriter(path).rebuild([a_row(2)], ROUTING, [])
 
     assert inbound.list_pending(path) == [a_row(2)]
     assert not journal.exists()

@@ -63,14 +63,10 @@ def test_marks_are_kept_and_forgotten(path: Path) -> None:
     assert box.list_marked("completed") == {2}
 
 
-def test_state_and_tool_are_remembered(path: Path) -> None:
+def test_the_running_tool_is_remembered(path: Path) -> None:
     box = OutboundDb(path)
-    box.remember("continuation:scripted", "c-1")
-    box.remember("continuation:scripted", "c-2")
     box.tool("Bash", 600.0)
 
-    assert box.recall("continuation:scripted") == "c-2"
-    assert box.recall("continuation:demo") == ""
     with apsw.Connection(str(path)) as db:
         assert db.execute("SELECT current_tool, tool_declared_timeout_ms FROM container_state").fetchall() == [
             ("Bash", 600_000)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from gatepost.cli.given_files import make_private_file
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
@@ -68,22 +69,10 @@ def write_archive(home: Home, target: Path) -> BackupContents:
     """To a new file of the owner's alone."""
     token = token_path(home, settings.load_declared(home.path, TOKEN_FILE)).absolute()
     try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise Invalid("FILE", f"{target} is there already; name another") from None
+        with make_private_file("FILE", target) as file:
+            return _write(home, file, target, token)
     except OSError as error:
-        raise SetupError(f"{target} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            found = _write(home, file, target, token)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException as error:
-        target.unlink()
-        if isinstance(error, OSError):
-            raise SetupError(f"the backup cannot be written to {target}: {error.strerror or error}") from None
-        raise
-    return found
+        raise SetupError(f"the backup cannot be written to {target}: {error.strerror or error}") from None
 
 
 def _write(home: Home, file: BinaryIO, target: Path, token: Path) -> BackupContents:

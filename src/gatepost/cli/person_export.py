@@ -2,7 +2,6 @@
 down."""
 
 import asyncio
-import os
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.cli.given_files import make_private_file
 from gatepost.core.home import Home
 from gatepost.flow.people.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store.engine.readonly import read_store
@@ -33,28 +32,11 @@ class _Snapshot:
 
 def write_export(home: Home, identity: str, target: Path) -> int:
     """Write to a new file of the owner's alone; return how many of the person's files are in it."""
-    try:
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        raise Invalid("--export", f"{target} is there already; name another") from None
-    except OSError as error:
-        raise SetupError(f"{target} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            count = read_store(home, _write, home, identity, archive)
-        _sync(target)
-    except BaseException:
-        target.unlink()
-        raise
-    return count
-
-
-def _sync(target: Path) -> None:
-    handle = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with (
+        make_private_file("--export", target) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        return read_store(home, _write, home, identity, archive)
 
 
 def _write(db: Db, home: Home, identity: str, archive: zipfile.ZipFile) -> int:

@@ -16,6 +16,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+LONGEST_GAP = 2 * SECOND  # between two ticks of listening; what is beyond it was a pause of ours
 
 _boot_ns: Callable[[], int] = (  # counts a suspend of the machine, where the system can tell
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
@@ -83,6 +84,23 @@ class SystemClock:
 
     def ago(self, age: int) -> int:
         return self._steps.subtract(self.now(), age)
+
+
+class ListeningTime:
+    """Microseconds during which this gateway listened, by the monotonic clock. The watcher ticks; a gap between two
+    ticks counts as `LONGEST_GAP` at most."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until_tick, self._tick_at = 0, clock.monotonic()
+
+    def now(self) -> int:
+        return self._until_tick + min(max(self._clock.monotonic() - self._tick_at, 0), LONGEST_GAP)
+
+    def tick(self) -> int:
+        """The watcher runs: what came before this is listened for. The moment."""
+        self._until_tick, self._tick_at = self.now(), self._clock.monotonic()
+        return self._until_tick
 
 
 class DatabaseClock:

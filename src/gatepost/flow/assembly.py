@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import Struct, field
 
 from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind, SpecOrigin
-from gatepost.core.clock import Clock
+from gatepost.core.clock import Clock, ListeningTime
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.fencing import FenceCheck, always
@@ -51,7 +51,6 @@ from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox.sandbox_requirements import follow_channels
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.flow.sessions.session_ending import ListeningTime
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees

@@ -1,5 +1,5 @@
 """The health of a channel instance: what it does, since when, the evidence for it, and the ways out of an end. No I/O;
-`channel_listener` acts on it.
+`channel_supervisor` acts on it.
 
 An adapter does not know whether its channel runs or is being added. So the remedies that it names are completed here,
 with the names of the instance.

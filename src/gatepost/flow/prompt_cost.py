@@ -7,19 +7,16 @@ own (its prompt, its tools) is not ours and not counted. Tokens are estimated fr
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.access.policy import GroupPolicy
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.record_fields import ShownAs, shown
+from gatepost.flow.reports import PromptCost, PromptCostPart, PromptSection
 from gatepost.flow.skills.skill_folders import list_shown
 from gatepost.gate.policies import starts_small
 from gatepost.gate.tool_list import render_listed_tool, render_short_tool
@@ -36,34 +33,6 @@ BYTES_PER_TOKEN = {"anthropic": 3.6, "claude": 3.6}  # an estimate, as is the us
 USUAL_BYTES = 4.0
 LONG_FILE, LONG_SKILLS, MANY_TOOLS = 6_000, 4_000, 20_000  # bytes, above which a hint is given
 SERVER = "mcp__gatepost__"  # how Claude Code begins the names of our tools
-
-
-class PromptSection(StrEnum):
-    FILE = "file"
-    SKILLS = "skills"
-    MANNERS = "manners"
-    RULES = "rules"
-    TOOL = "tool"
-
-
-class PromptCostPart(Struct, frozen=True):
-    section: Annotated[PromptSection, shown("Part", head="part")]
-    name: Annotated[str, shown("Name", ShownAs.CODE)]
-    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
-    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
-
-
-class PromptCost(Struct, frozen=True, kw_only=True):
-    """`own`: the agent's program adds a prompt and tools of its own, which are not counted. `hints`: what can be cut,
-    and how."""
-
-    folder: Annotated[str, shown("Group")]
-    provider: Annotated[str, shown("Provider")]
-    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
-    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
-    own: Annotated[bool, shown("Its program adds more")]
-    parts: Annotated[list[PromptCostPart], shown("Parts")]
-    hints: Annotated[list[str], shown("Hints")]
 
 
 def measure_prompt(

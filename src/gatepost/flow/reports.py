@@ -111,3 +111,31 @@ class WrittenGroupFile(Struct, frozen=True):
     version: str
     size: int
     skill: str = ""
+
+
+class PromptSection(StrEnum):
+    FILE = "file"
+    SKILLS = "skills"
+    MANNERS = "manners"
+    RULES = "rules"
+    TOOL = "tool"
+
+
+class PromptCostPart(Struct, frozen=True):
+    section: Annotated[PromptSection, shown("Part", head="part")]
+    name: Annotated[str, shown("Name", ShownAs.CODE)]
+    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
+    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
+
+
+class PromptCost(Struct, frozen=True, kw_only=True):
+    """`own`: the agent's program adds a prompt and tools of its own, which are not counted. `hints`: what can be cut,
+    and how."""
+
+    folder: Annotated[str, shown("Group")]
+    provider: Annotated[str, shown("Provider")]
+    size: Annotated[int, shown("Bytes", ShownAs.NUMBER)]
+    tokens: Annotated[int, shown("Tokens, about", ShownAs.NUMBER)]
+    own: Annotated[bool, shown("Its program adds more")]
+    parts: Annotated[list[PromptCostPart], shown("Parts")]
+    hints: Annotated[list[str], shown("Hints")]

@@ -17,8 +17,19 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from gatepost.inside import http_client, local_tools, media
-from gatepost.inside.context_window import ModelWindow
-from gatepost.inside.conversation import (
+from gatepost.inside.http_client import ClientEndpoint
+from gatepost.inside.mcp_client import McpClient, McpTool, McpToolResult
+from gatepost.inside.media import MediaBlock
+from gatepost.inside.model.api import (
+    CompletionReply,
+    CompletionRequest,
+    ModelApi,
+    ReplyStreamReader,
+    RequestedToolCall,
+)
+from gatepost.inside.model.client import ModelClient
+from gatepost.inside.model.context_window import ModelWindow
+from gatepost.inside.model.conversation import (
     AssistantEntry,
     AssistantToolCall,
     CompactionEntry,
@@ -32,18 +43,7 @@ from gatepost.inside.conversation import (
     is_too_deep,
     place_messages,
 )
-from gatepost.inside.conversation_context import MOST_FITS, ContextLimits, ConversationContext
-from gatepost.inside.http_client import ClientEndpoint
-from gatepost.inside.mcp_client import McpClient, McpTool, McpToolResult
-from gatepost.inside.media import MediaBlock
-from gatepost.inside.model_api import (
-    CompletionReply,
-    CompletionRequest,
-    ModelApi,
-    ReplyStreamReader,
-    RequestedToolCall,
-)
-from gatepost.inside.model_client import ModelClient
+from gatepost.inside.model.conversation_context import MOST_FITS, ContextLimits, ConversationContext
 from gatepost.inside.prompts import prompt
 from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError

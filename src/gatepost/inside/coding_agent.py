@@ -10,6 +10,7 @@ is waited out by time, whatever the agent makes of it, and trouble that does not
 import asyncio
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -24,7 +25,7 @@ from gatepost.inside.agent_loop import STILL_TRYING
 from gatepost.inside.forwarder import ModelCallBegin, ModelCallEnd
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
-from gatepost.inside.model_client import TOLD_AFTER
+from gatepost.inside.model.client import TOLD_AFTER
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.provider_spec import ProviderSpec
@@ -463,6 +464,9 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         return [AttachedMedia(path, *block) for path, block in read if block is not None]
 
 
+PROGRAMS = "/opt/gatepost/bin"  # where the host mounts those that it was told of
+
+
 def read_call_end(end: ModelCallEnd) -> ProviderError | None:
     """Why a call of the model was not answered; None if it was."""
     if end.status != 200:
@@ -510,3 +514,14 @@ def get_patience(input: Mapping[str, Any]) -> float:
     """Seconds that a shell command may take, by its argument `timeout`, which is in milliseconds."""
     timeout = input.get("timeout")
     return timeout / 1000 if isinstance(timeout, int | float) and not isinstance(timeout, bool) else 0.0
+
+
+def find_program(name: str) -> str:
+    """The path of a program inside."""
+    mounted = os.path.join(PROGRAMS, name)
+    found = mounted if os.access(mounted, os.X_OK) else shutil.which(name)
+    if found is None:
+        raise Misconfigured(
+            f"the program {name} is not here: gatepost connect {name}, or name it in the setting `programs`"
+        )
+    return found

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.overflow_errors import ContextOverflow, find_overflow
+from gatepost.inside.model.overflow_errors import ContextOverflow, find_overflow
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 AUTH = frozenset({"authentication_error", "invalid_api_key", "invalid_authentication"})

@@ -8,7 +8,7 @@ handle would show old pages on some file shares. Times are integer microseconds 
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,19 +83,9 @@ class MailboxDestination(msgspec.Struct, frozen=True, kw_only=True):
     agent_group_id: str = ""
 
 
-class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a result."""
-
-    message_out_id: str
-    status: str  # delivered | failed
-    delivered_at: int
-    platform_message_id: str | None = None
-
-
 # Each struct has the columns of its table.
 _ROW = ", ".join(InboundRow.__struct_fields__)
 _DESTINATION = ", ".join(MailboxDestination.__struct_fields__)
-_DELIVERED = ", ".join(DeliveryStatus.__struct_fields__)
 
 
 def _insert(verb: str, table: str, columns: str) -> str:
@@ -104,7 +94,6 @@ def _insert(verb: str, table: str, columns: str) -> str:
 
 _ROUTING = "id, channel_type, platform_id, thread_id"
 _ADD_ROW = _insert("INSERT OR IGNORE", "messages_in", _ROW)
-_ADD_DELIVERED = _insert("INSERT OR REPLACE", "delivered", _DELIVERED)
 _ADD_DESTINATION = _insert("INSERT", "destinations", _DESTINATION)
 _ADD_ROUTING = _insert("INSERT", "session_routing", _ROUTING)
 
@@ -133,38 +122,6 @@ _FAILURES = (*_CORRUPT, *_LOCKED)
 # The host's side.
 
 
-def project(
-    path: Path,
-    rows: Sequence[InboundRow],
-    routing: SessionRouting | None,
-    destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus] = (),
-) -> None:
-    """Make the file hold `rows`, which is every open row of the session; made if it is missing.
-
-    What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
-    before another one that is already written. Raises Locked or Corrupt.
-    """
-    _write(path, rows, routing, destinations, delivered)
-
-
-def rebuild(
-    path: Path,
-    rows: Sequence[InboundRow],
-    routing: SessionRouting | None,
-    destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus] = (),
-) -> None:
-    """Put a new file in the place of the one that is there. A broken one is kept beside it for a look (`.broken`) by
-    whoever finds it so: `keep_broken`."""
-    fresh = path.with_name(path.name + ".new")
-    _remove(fresh)
-    _write(fresh, rows, routing, destinations, delivered)
-    # A journal that belonged to the old file would be played back into the new one.
-    _remove(path.with_name(path.name + "-journal"))
-    os.replace(fresh, path)
-
-
 def move_broken_aside(path: Path) -> None:
     with suppress(FileNotFoundError):
         os.replace(path, path.with_name(path.name + ".broken"))
@@ -183,7 +140,11 @@ class InboundWriter:
     def project(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
     ) -> None:
-        """Do as the function `project`."""
+        """Make the file hold `rows`, which is every open row of the session; made if it is missing.
+
+        What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
+        before another one that is already written. Raises Locked or Corrupt.
+        """
         try:
             try:
                 found = os.lstat(self._path)
@@ -198,7 +159,7 @@ class InboundWriter:
                 if metadata == self._written:
                     _fill(self._db, rows)
                 else:
-                    _fill(self._db, rows, lambda db: _write_metadata(db, routing, destinations, ()))
+                    _fill(self._db, rows, lambda db: _write_metadata(db, routing, destinations))
                 self._written = metadata
             except BaseException:
                 self.close()
@@ -209,32 +170,21 @@ class InboundWriter:
     def rebuild(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
     ) -> None:
-        """Do as the function `rebuild`."""
+        """Put a new file in the place of the one that is there. For a look at a broken one, it is moved aside before:
+        `move_broken_aside`."""
         self.close()
-        rebuild(self._path, rows, routing, destinations)
+        fresh = self._path.with_name(self._path.name + ".new")
+        _remove(fresh)
+        with closing(InboundWriter(fresh)) as writer:
+            writer.project(rows, routing, destinations)
+        # A journal that belonged to the old file would be played back into the new one.
+        _remove(self._path.with_name(self._path.name + "-journal"))
+        os.replace(fresh, self._path)
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = self._written = None
-
-
-def _write(
-    path: Path,
-    rows: Sequence[InboundRow],
-    routing: SessionRouting | None,
-    destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus],
-) -> None:
-    try:
-        _create(path)
-        db = _open(path)
-        try:
-            _fill(db, rows, lambda db: _write_metadata(db, routing, destinations, delivered))
-        finally:
-            db.close()
-    except _FAILURES as error:
-        raise _translate_error(path, error) from None
 
 
 def _open(path: Path) -> apsw.Connection:
@@ -287,7 +237,8 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries FROM messages_in")}
     gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
     db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
-    db.executemany(_ADD_ROW, [_values(row) for row in rows if row.id not in there])
+    new = [{**asdict(row), "content": msgspec.json.encode(row.content).decode()} for row in rows if row.id not in there]
+    db.executemany(_ADD_ROW, [tuple(each.values()) for each in new])
     db.executemany(
         "UPDATE messages_in SET status = ?, tries = ? WHERE id = ?",
         [
@@ -298,21 +249,15 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     )
 
 
-def _values(row: InboundRow) -> tuple[int | str | None, ...]:
-    return tuple({**asdict(row), "content": msgspec.json.encode(row.content).decode()}.values())
-
-
 def _write_metadata(
     db: apsw.Connection,
     routing: SessionRouting | None,
     destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus],
 ) -> None:
     one_routing = [] if routing is None else [(1, routing.channel_type, routing.platform_id, routing.thread_id)]
     _replace(db, "session_routing", _ROUTING, _ADD_ROUTING, one_routing)
     named = [astuple(replace(one, display_name=one.display_name or one.name)) for one in destinations]
     _replace(db, "destinations", _DESTINATION, _ADD_DESTINATION, sorted(named))
-    db.executemany(_ADD_DELIVERED, [astuple(one) for one in delivered])
 
 
 def _replace(db: apsw.Connection, table: str, columns: str, add: str, wanted: Sequence[tuple[int | str, ...]]) -> None:

@@ -154,17 +154,6 @@ class OutboundDb:
         gone = [(row_id,) for row_id in self.list_marked(status) if row_id not in keep]
         self._run_many("DELETE FROM processing_ack WHERE message_id = ?", gone)
 
-    def remember(self, key: str, value: str) -> None:
-        self._run(
-            "INSERT INTO session_state (key, value, updated_at) VALUES (?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-            (key, value, now()),
-        )
-
-    def recall(self, key: str) -> str:
-        found = self._rows("SELECT value FROM session_state WHERE key = ?", (key,))
-        return str(found[0][0]) if found else ""
-
     def tool(self, name: str, timeout: float) -> None:
         """The tool that runs now, '' for none."""
         moment = now()

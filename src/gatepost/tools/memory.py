@@ -174,19 +174,13 @@ def _keep_fact(db: Db, call: ToolCall, audience: Audience, session_id: str, text
     last = inbox.find_last_of_people(db, call.turn.id) if call.turn is not None else None
     trust = MemoryTrust.STRANGER if turns.has_rights_beyond(db, session_id, TRUSTED) else MemoryTrust.CONCLUDED
     was_read = was_read or (call.turn is not None and tool_calls.has_foreign(db, call.turn.id))
-    alone = bool(audience.names)
-    entry = Memory(
-        folder=audience.folder,
-        text=text,
-        scope=MemoryScope.PERSON if alone else MemoryScope.ROOM,
-        person=audience.names[0] if alone else "",
-        instance="" if alone else audience.instance,
-        address="" if alone else audience.address,
+    entry = audience.make_memory(
+        text,
+        MemoryTrust.READ if was_read else trust,
+        call.now,
         message_id=last[0] if last is not None else None,
         speaker=people[0] if len(people) == 1 else "",
-        trust=MemoryTrust.READ if was_read else trust,
         turn_id=call.turn.id if call.turn is not None else "",
-        created_at=call.now,
     )
     words = _normalize(text)
     if any(_normalize(each.text) == words for each in find(db, audience, text, call.now, MOST_ALIKE)):

@@ -1,4 +1,5 @@
-"""An agent's knowledge of itself: its work in hand (work.md) and the facts of its session."""
+"""An agent's knowledge of itself: its work in hand (work.md), the facts of its session, and the names that it gives
+both, a title and a branch. The caller is known by its socket or token; nobody names another."""
 
 import os
 from functools import partial
@@ -8,12 +9,12 @@ from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.gate.tool_answers import LISTED, shortened, size_of
-from gatepost.messages.text import clean
+from gatepost.messages.text import clean, one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions, turns
@@ -25,6 +26,7 @@ from gatepost.tools.contract import Body, tool
 WORK = "work.md"
 LARGEST_WORK = 256 * 1024
 MOST_RECENT = 100
+LONGEST_TITLE = 60
 LONGEST_ERROR = 500  # characters of why a turn failed
 
 
@@ -69,6 +71,16 @@ class RecentTurn(Struct, frozen=True, kw_only=True):
     ended_at: str | None
     error: str
     messages: int  # that it answers
+
+
+class SessionTitle(Struct, frozen=True):
+    success: bool
+    title: str
+
+
+class BranchName(Struct, frozen=True):
+    success: bool
+    branch: str
 
 
 @tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
@@ -192,3 +204,51 @@ def _write_work(home: Home, folder: str, data: bytes) -> None:
     with open_untrusted(place) as root:
         # The folder's owner is who runs inside: the file must stay theirs to write.
         root.write_bytes(WORK, data, uid=os.lstat(place).st_uid if os.geteuid() == 0 else None)
+
+
+@tool(tier=Tier.WORKER, group="self", effects=(), idempotent=True)
+async def set_title(
+    call: ToolCall, title: Annotated[str, Meta(description="What it is about, 1 to 60 characters.")]
+) -> SessionTitle:
+    """Give your session a title, once you know what it is about: people find it by that in lists.
+
+    It names this session alone. To rename the branch you work on use set_branch.
+    """
+    session_id, text = _get_own_id(call), one_line(title)
+    if not text:
+        raise Invalid("NOT_ALLOWED", "a title must not be blank")
+    if len(text) > LONGEST_TITLE:
+        raise Invalid("title", f"must have 1 to {LONGEST_TITLE} characters, not {len(text)}")
+
+    def change(db: Db) -> str:
+        session = sessions.get(db, session_id)
+        if session is None or session.closed_at is not None:
+            raise NotFound("agent", session_id)
+        sessions.set_title(db, session_id, text)
+        return session.address
+
+    address = await call.write(change)
+    instance = address.partition(":")[0]
+    call.deps.events.change(instance, address)
+    return SessionTitle(True, text)
+
+
+@tool(tier=Tier.WORKER, group="self", effects=())
+async def set_branch(
+    call: ToolCall, name: Annotated[str, Meta(description="a-z, 0-9, - and /; no hyphen at an end, none doubled.")]
+) -> BranchName:
+    """Name the branch of the worktree that you were given, once you know what the work is about. Once only.
+
+    For any other branch, and for renaming again, use git yourself.
+    """
+    session_id = _get_own_id(call)
+    if call.deps.worktrees is None:
+        raise Unavailable("git", "no sandbox runs here")
+    await call.note()
+    return BranchName(True, await call.deps.worktrees.rename(session_id, name.strip()))
+
+
+def _get_own_id(call: ToolCall) -> str:
+    if call.caller.session_id is None:
+        raise Invalid("NOT_ALLOWED", "only an agent in a session of its own has a title and a branch")
+    return call.caller.session_id

@@ -1,7 +1,8 @@
-"""Tokens for the caller's part of the tree: chat links and webhooks are made here, and every kind is listed and
-revoked. `serve/web/widget` answers chat links, `serve/web/links` webhooks."""
+"""Tokens for the caller's part of the tree: chat links, webhooks and invitations are made here, and every kind is
+listed and revoked. `serve/web/widget` answers chat links, `serve/web/links` webhooks."""
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -11,8 +12,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
-from gatepost.flow import links
+from gatepost.flow import invitations, links
 from gatepost.flow.intake.routing import MADE_BY
+from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
 from gatepost.flow.links import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
 from gatepost.gate.tool_answers import fitting
 from gatepost.store.port import Db
@@ -20,7 +22,10 @@ from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
+from gatepost.tools.kit.child_quota import check_quota
+from gatepost.tools.kit.lookup_helpers import parse_time
 
+OWN_GROUP = "/"
 Group = Annotated[str | None, Meta(description="The group that gets what is written there. Default: your own.")]
 Suffix = Annotated[str, Meta(description="Tells several rooms of one group apart: letters, digits, `_`, `-`.")]
 Origins = Annotated[
@@ -70,6 +75,27 @@ class TokenList(Struct, frozen=True):
 
 class RevokedTokens(Struct, frozen=True):
     deleted: int
+
+
+Target = Annotated[
+    str,
+    Meta(
+        description="The group that people are invited to, yours or one below it: acme/eng. With / behind it each"
+        " of them gets a group of their own below it, from its prototype/ folder."
+    ),
+]
+
+
+class CreatedInvitation(Struct, frozen=True, kw_only=True):
+    """`token`: the code, which nobody can read here again. `id`: by which list_tokens and revoke_token know it.
+    `accept_url`: a page that says what it gives, and how to accept it; '' if there is none."""
+
+    token: str
+    id: str
+    target_glob: str
+    max_uses: int
+    expires_at: str | None
+    accept_url: str = ""
 
 
 @tool(tier=Tier.WORLD, scoped_by="target_folder", group="access", effects=(Subject.CHANGE_RIGHTS, Subject.PUBLISH))
@@ -197,4 +223,55 @@ def _render(token: Token, now: int) -> TokenInfo:
         last_used_at=iso(token.last_used_at) if token.last_used_at else None,
         signature=token.signature,
         instructions=token.instructions,
+    )
+
+
+def _about(arguments: Mapping[str, Any]) -> Iterable[str]:
+    return [_read_target(arguments["target_glob"])] if "target_glob" in arguments else []
+
+
+def _read_target(text: str) -> str:
+    """The group: with `/` behind it, the one below which new ones are made."""
+    if any(sign in text for sign in "*?["):
+        raise Invalid("target_glob", f"{text[:80]!r} is a pattern; an invitation is for one group")
+    return text.removesuffix(OWN_GROUP)
+
+
+@tool(tier=Tier.WORLD, about=_about, group="access", effects=(Subject.CHANGE_RIGHTS,))
+async def invite_create(
+    call: ToolCall,
+    target_glob: Target,
+    max_uses: Annotated[int, Meta(ge=1, le=MOST_USES, description="How many people may use it.")] = 1,
+    expires_at: Annotated[
+        str | None, Meta(description="Until when it can be used, like 2027-01-31T12:00:00Z. Leave it out for no end.")
+    ] = None,
+) -> CreatedInvitation:
+    """Make an invitation: whoever sends its code in a chat becomes a member of the group and may write to it.
+
+    The code is shown once, so pass it on now. People send it alone or as `/join CODE`. To take it back use
+    revoke_token; list_tokens shows which there are.
+    """
+    folder, own_group = _read_target(target_glob), target_glob.endswith(OWN_GROUP)
+    ends = parse_time(expires_at, "expires_at") if expires_at else None
+    new = NewInvitation(
+        folder=folder,
+        uses=max_uses,
+        expires_at=ends,
+        own_group=own_group,
+        created_by=f"{MADE_BY}{call.caller.folder}",
+    )
+
+    def issue(db: Db) -> IssuedInvitation:
+        if own_group:
+            check_quota(db, call, folder, max_uses)
+        return invitations.issue(db, new, call.now)
+
+    made = await call.write(issue)
+    return CreatedInvitation(
+        token=made.code,
+        id=made.token.id,
+        target_glob=target_glob,
+        max_uses=max_uses,
+        expires_at=iso(ends) if ends else None,
+        accept_url=links.make_url(call.deps.config, call.deps.home, TokenKind.INVITE, made.code),
     )

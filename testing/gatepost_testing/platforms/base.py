@@ -15,13 +15,13 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
+from gatepost_testing.servers.loop_thread import AsgiServer, LoopThread
 from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class PingRule(Struct, frozen=True):
     find_woken: Callable[[ShownMessage], list[str]]  # what in this message does
 
 
-class EmulatedPlatform:
+class EmulatedPlatform(LoopThread):
     """A subclass names its `kind`, serves `make_app`, keeps what is said in `self.record`, and delivers events."""
 
     kind: ClassVar[str]  # the channel that speaks to it
@@ -132,15 +132,13 @@ class EmulatedPlatform:
     certificate: "ServerCertificate | None" = None  # of a platform behind TLS, for its host; set before it starts
 
     def __init__(self) -> None:
+        super().__init__(f"emulated {self.kind}")
         self.changed = threading.Condition()  # an RLock inside: held while `record` or other state is touched
         self.record: list[ShownMessage] = []
         self.requests: list[tuple[str, str]] = []  # (method, path) of everything that the bot asked for
         self._once: list[PlatformFault] = []
         self._lasting: set[PlatformFault] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"emulated {self.kind}", daemon=True)
-        self._server: Any = None
-        self._serving: asyncio.Task[None] | None = None
+        self._app_server: AsgiServer | None = None
         self.port = 0
 
     # How it is run.
@@ -149,66 +147,30 @@ class EmulatedPlatform:
         """The ASGI application. Its handlers run in the platform's own loop."""
         raise NotImplementedError
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def start(self, port: int = 0) -> None:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(port), self._loop).result(PATIENCE_S)
-
-    def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_S)
-        self._loop.close()
-
     async def _open(self, port: int) -> None:
-        import uvicorn
-
         bound = socket.socket()
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer waits 40 ms for its second half
         bound.bind((self.host, port))
         bound.listen(256)
         self.port = int(bound.getsockname()[1])
-        config = uvicorn.Config(
+        self._app_server = await AsgiServer.start(
             self.make_app(),
-            log_config=None,  # its own would change the log of the process that the emulator runs in
-            access_log=False,
-            lifespan="off",
+            bound,
             timeout_graceful_shutdown=1,
             timeout_keep_alive=KEEP_ALIVE_S,
             ws_ping_interval=None,
             ssl_certfile=self.certificate.chain if self.certificate else None,
             ssl_keyfile=self.certificate.key if self.certificate else None,
         )
-        self._server = uvicorn.Server(config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[bound]))
-        while not self._server.started:  # noqa: ASYNC110  uvicorn has no event for it
-            await asyncio.sleep(0.001)
 
     async def _close(self) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        if self._serving is not None:
-            try:
-                with suppress(asyncio.CancelledError):
-                    async with asyncio.timeout(PATIENCE_S):
-                        await self._serving
-            except Exception as error:
-                if not type(error).__module__.startswith("websockets."):  # uvicorn closes one that is closing already
-                    raise
+        if self._app_server is not None:
+            await self._app_server.close()
         await self._cancel_others()
 
-    async def _cancel_others(self) -> None:
-        """Everything else that runs in the platform's loop."""
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    def list_connections(self) -> list[Any]:
+        return self._app_server.list_connections() if self._app_server is not None else []
 
     @property
     def url(self) -> str:
@@ -372,13 +334,13 @@ class EmulatedPlatform:
     def abort_connection(self, scope: Mapping[str, Any]) -> None:
         """End the connection of one request without an answer (`NO_ANSWER`). `scope` is that of ASGI; the caller runs
         in the platform's loop, and what it returns afterwards reaches nobody."""
-        for connection in list(self._server.server_state.connections):
+        for connection in self.list_connections():
             if scope.get("client") is not None and getattr(connection, "client", None) == tuple(scope["client"]):
                 connection.transport.abort()
 
     async def drop_connections(self) -> None:
         """Close every connection without a word. Runs in the platform's loop."""
-        for connection in list(self._server.server_state.connections):
+        for connection in self.list_connections():
             transport = getattr(connection, "transport", None)
             if transport is not None:
                 transport.abort()

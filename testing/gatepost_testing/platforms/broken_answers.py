@@ -9,7 +9,7 @@ from gatepost_testing.platforms.base import EmulatedPlatform
 
 def abort_connection(platform: EmulatedPlatform, scope: Any) -> Response:
     """The response is for the framework alone: nobody gets it."""
-    for connection in list(platform._server.server_state.connections):
+    for connection in platform.list_connections():
         if getattr(connection, "scope", None) is scope:
             connection.transport.abort()
     return Response()

@@ -33,7 +33,7 @@ class HookedPlatform(EmulatedPlatform):
 
     def start(self, port: int = 0) -> None:
         super().start(port)
-        asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result(PATIENCE_S)
+        self._run_in_loop(self._begin())
 
     async def _begin(self) -> None:
         self._delivering = asyncio.create_task(self._deliver_all())

@@ -76,10 +76,7 @@ class RestPlatform(EmulatedPlatform):
 
     async def abort(self, request: Request) -> None:
         """End the connection that this request came by, without an answer."""
-        for connection in list(self._server.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None and getattr(connection, "client", None) == request.scope["client"]:
-                transport.abort()
+        self.abort_connection(request.scope)
         await asyncio.sleep(0)
 
     # Events for the bot.

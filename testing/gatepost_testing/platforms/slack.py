@@ -62,9 +62,7 @@ class SlackPlatform(EmulatedPlatform):
         self.granted, self.app_granted = SCOPES, "connections:write"
         self.lacking = ""  # a scope without which the next send is refused
         self.moving = False  # the workspace, into an organization
-        self.socket = EmulatedSocketMode(
-            self.claim_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
-        )
+        self.socket = EmulatedSocketMode(self.claim_fault, self.is_faulty, self.notify, self.list_connections)
         self.find_channel("team")
 
     def get_settings(self) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class EjabberdPlatform(XmppServer):
         process = self._get_process()
         process.start_again()
         process.wait_until_up()
-        self._run(self._come_back())
+        self._run_in_loop(self._come_back())
 
     def _get_process(self) -> Ejabberd:
         assert isinstance(self.server, Ejabberd)

@@ -117,7 +117,7 @@ class InspircdPlatform(IrcServerPlatform):
     def start(self, port: int = 0) -> None:
         super().start(port)
         self._atheme = Atheme(self._get_process().link_port)
-        self._run(self._register())
+        self._run_in_loop(self._register())
 
     def stop(self) -> None:
         super().stop()

@@ -114,18 +114,15 @@ class IrcServerPlatform(EmulatedPlatform):
     def receive(self, given: GivenMessage) -> str:
         said = given.render_named(f"{BOT}:")
         target = BOT if given.room.startswith("direct:") else f"#{given.room}"
-        self._run(self._write(given.sender, f"PRIVMSG {target} :{said}"))
+        self._run_in_loop(self._write(given.sender, f"PRIVMSG {target} :{said}"))
         message = make_id()
         with self.changed:
             self.record.append(ShownMessage(id=message, room=given.room, sender=given.sender, text=given.text))
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:
-        self._run(self._write(sender, f"JOIN #{room}"))
+        self._run_in_loop(self._write(sender, f"JOIN #{room}"))
         return make_id()
-
-    def _run(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _write(self, nick: str, line: str) -> None:
         person = self._people.get(nick) or await self._connect(nick)
@@ -213,12 +210,12 @@ class IrcServerPlatform(EmulatedPlatform):
 
     def crash(self) -> None:
         self.server.kill()
-        self._run(self._forget_people())
+        self._run_in_loop(self._forget_people())
 
     def come_back(self) -> None:
         self.server.start_again()
         self.server.wait_until_up()
-        self._run(self._connect("ann"))
+        self._run_in_loop(self._connect("ann"))
 
     async def _forget_people(self) -> None:
         for task in self._tasks:

@@ -211,7 +211,7 @@ class MailServer(EmulatedPlatform):
             block_until(lambda: self._find_verdict(PASSWORD) is False, "the new password")
         super().fault(*faults)
         if PlatformFault.UNAUTHORIZED in faults:
-            asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(30)
+            self._run_in_loop(self.drop_connections())
 
     def heal(self) -> None:
         self._set_passwords(PASSWORD)

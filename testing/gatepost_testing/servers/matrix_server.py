@@ -94,14 +94,14 @@ class MatrixServer(EmulatedPlatform):
         self._server_url = self.find_homeserver()
         self.folder = Path(tempfile.mkdtemp(prefix="gatepost-matrix-"))
         super().start(port)
-        self._run(self._prepare())
+        self._run_in_loop(self._prepare())
 
     def find_homeserver(self) -> str:
         """Return the address that people come to, without TLS; start it if it does not run."""
         return get_synapse().url
 
     def stop(self) -> None:
-        self._run(self._leave())
+        self._run_in_loop(self._leave())
         super().stop()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -109,8 +109,8 @@ class MatrixServer(EmulatedPlatform):
     def make_app(self) -> Asgi:
         return Starlette(routes=[Route("/{path:path}", self._forward, methods=["GET", "PUT", "POST", "DELETE"])])
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * PATIENCE_S)  # several waits
+    def _run_in_loop(self, work: Coroutine[Any, Any, T], patience: float = 3 * PATIENCE_S) -> T:
+        return super()._run_in_loop(work, patience)  # several waits
 
     async def _prepare(self) -> None:
         self._http = httpx2.AsyncClient(base_url=self._server_url, timeout=None, trust_env=False)
@@ -221,7 +221,7 @@ class MatrixServer(EmulatedPlatform):
     # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
-        return self._run(self._send(given))
+        return self._run_in_loop(self._send(given))
 
     async def _send(self, given: GivenMessage) -> str:
         assert self._bot is not None
@@ -264,20 +264,20 @@ class MatrixServer(EmulatedPlatform):
             "m.new_content": {"msgtype": "m.text", "body": text},
             "m.relates_to": {"rel_type": "m.replace", "event_id": message},
         }
-        self._run(self._put(sender, room, "m.room.message", content))
+        self._run_in_loop(self._put(sender, room, "m.room.message", content))
         return message
 
     def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
-        self._run(self._people[sender].room_redact(self._rooms[room], message))
+        self._run_in_loop(self._people[sender].room_redact(self._rooms[room], message))
         return message
 
     def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
         relation = {"rel_type": "m.annotation", "event_id": message, "key": emoji}
-        self._run(self._put(sender, room, "m.reaction", {"m.relates_to": relation}))
+        self._run_in_loop(self._put(sender, room, "m.reaction", {"m.relates_to": relation}))
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:
-        return self._run(self._join(room, sender))
+        return self._run_in_loop(self._join(room, sender))
 
     async def _join(self, room: str, sender: str) -> str:
         room_id = self._rooms[room]
@@ -377,7 +377,7 @@ class MatrixServer(EmulatedPlatform):
         await self._note_request(path, body, answer)
         await self._wait_until_seen(path, answer)
         if fault is PlatformFault.NO_ANSWER:
-            self._abort(request)
+            self.abort_connection(request.scope)
         content = answer.content
         if path.endswith("/sync"):
             content = await self._spoil_sync(content)
@@ -411,13 +411,6 @@ class MatrixServer(EmulatedPlatform):
             if events and self.claim_fault(PlatformFault.DUPLICATE):
                 events.append(events[-1])
         return json.dumps(answer).encode()
-
-    def _abort(self, request: Request) -> None:
-        """End the connection of one request without an answer."""
-        for connection in list(self._server.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None and transport.get_extra_info("peername")[:2] == tuple(request.scope["client"]):
-                transport.abort()
 
 
 def refuse(name: str, **more: Any) -> Response:

@@ -8,7 +8,6 @@ Its page asks whether to go on as that account. The code that it then gives is g
 and the redirect URI of the request it was made for. It runs in a thread of its own.
 """
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -16,9 +15,7 @@ import html
 import json
 import secrets
 import socket
-import threading
 import time
-from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from typing import Any
@@ -32,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from gatepost_testing.waiting import PATIENCE_S
+from gatepost_testing.servers.loop_thread import AsgiServer, LoopThread
 
 CLIENT_ID, CLIENT_SECRET = "gatepost-client", "s3cret/with:signs"
 HUGE = 8 * 1024 * 1024  # bytes
@@ -78,8 +75,9 @@ class _GivenCode(Struct, frozen=True, kw_only=True):
     account: OidcAccount
 
 
-class OidcProvider:
+class OidcProvider(LoopThread):
     def __init__(self) -> None:
+        super().__init__("oidc provider")
         self.account = OidcAccount(sub="ann-1", email="ann@example.com", email_verified=True)
         self.fault: ProviderFault | None = None
         self.takes_basic = True
@@ -87,20 +85,6 @@ class OidcProvider:
         self.moved_to: list[str] = []  # requests that followed a redirect
         self._codes: dict[str, _GivenCode] = {}
         self._key, self._key_id = _make_key("key-1"), "key-1"
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="oidc provider", daemon=True)
-        self._serving: asyncio.Task[None] | None = None
-
-    def __enter__(self) -> "OidcProvider":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(PATIENCE_S)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_S)
-        self._loop.close()
 
     @property
     def issuer(self) -> str:
@@ -110,25 +94,15 @@ class OidcProvider:
         """Sign with another key from now on, and publish that alone."""
         self._key, self._key_id = _make_key(key_id), key_id
 
-    async def _open(self) -> None:
-        import uvicorn
-
+    async def _open(self, port: int) -> None:
         bound = socket.socket()
-        bound.bind(("127.0.0.1", 0))
+        bound.bind(("127.0.0.1", port))
         bound.listen(64)
         self.port = int(bound.getsockname()[1])
-        config = uvicorn.Config(self._make_app(), log_config=None, access_log=False, lifespan="off")
-        self._server = uvicorn.Server(config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[bound]))
-        while not self._server.started:  # noqa: ASYNC110  uvicorn has no event for it
-            await asyncio.sleep(0.001)
+        self._app_server = await AsgiServer.start(self._make_app(), bound)
 
     async def _close(self) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        if self._serving is not None:
-            with suppress(asyncio.CancelledError):
-                async with asyncio.timeout(PATIENCE_S):
-                    await self._serving
+        await self._app_server.close()
 
     def _make_app(self) -> Starlette:
         return Starlette(

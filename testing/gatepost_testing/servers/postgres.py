@@ -107,9 +107,6 @@ class PostgresServer:
         self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
-    def remove_database(self, name: str) -> None:
-        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-
     def execute(self, sql: str, database: str = "postgres") -> str:
         return self._run("psql", "-h", str(self.folder), "-U", "postgres", "-qAtX", "-d", database, "-c", sql)
 

@@ -6,39 +6,24 @@ with StallingProxy(server.url("one")) as proxy:
 """
 
 import asyncio
-import threading
-from types import TracebackType
 
 from psycopg import conninfo
 
+from gatepost_testing.servers.loop_thread import LoopThread
 from gatepost_testing.servers.postgres import ACCOUNT
 
 STEP = 65_536
 
 
-class StallingProxy:
+class StallingProxy(LoopThread):
     def __init__(self, url: str) -> None:
         """`url`: of a database behind a unix socket."""
+        super().__init__("stalling proxy")
         given = conninfo.conninfo_to_dict(url)
         self._target, self._database = f"{given['host']}/.s.PGSQL.5432", given["dbname"]
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._passing = asyncio.Event()  # of the connections that are made from now on
         self._passing.set()
         self._port = 0
-
-    def __enter__(self) -> "StallingProxy":
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     @property
     def url(self) -> str:
@@ -54,8 +39,8 @@ class StallingProxy:
         self._passing = asyncio.Event()
         self._passing.set()
 
-    async def _listen(self) -> None:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def _open(self, port: int) -> None:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         self._port = server.sockets[0].getsockname()[1]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,11 +56,8 @@ class StallingProxy:
             writer.close()
             forth.close()
 
-    async def _end(self) -> None:
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for each in tasks:
-            each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def _close(self) -> None:
+        await self._cancel_others()
 
 
 async def _pass(source: asyncio.StreamReader, target: asyncio.StreamWriter, passing: asyncio.Event) -> None:

@@ -152,9 +152,6 @@ class XmppServer(EmulatedPlatform):
             client.abort()
         await self._cancel_others()
 
-    def _run(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
-
     # How a channel is pointed at it.
 
     def get_settings(self) -> dict[str, Any]:
@@ -181,14 +178,14 @@ class XmppServer(EmulatedPlatform):
         inner = f"<reply xmlns='{NAMESPACES['reply']}' id={quoteattr(given.reply_to)}/>" if given.reply_to else ""
         if given.thread:
             inner += f"<thread>{escape(given.thread)}</thread>"
-        urls = [self._run(self._upload(given.sender, file)) for file in given.files]
+        urls = [self._run_in_loop(self._upload(given.sender, file)) for file in given.files]
         inner += "".join(f"<x xmlns='{NAMESPACES['oob']}'><url>{escape(url)}</url></x>" for url in urls)
         body = "\n".join([given.render_named("bot:"), *urls])
         return self.post(given.room, given.sender, f"<body>{escape(body)}</body>{inner}")
 
     def post(self, room: str, sender: str, inner: str) -> str:
         """A message with these elements; its id, as the channel names it."""
-        return str(self._run(self._post(room, sender, inner)))
+        return str(self._run_in_loop(self._post(room, sender, inner)))
 
     async def _post(self, room: str, sender: str, inner: str) -> str:
         own_id = f"{sender}-{next(self._numbers)}"
@@ -222,7 +219,7 @@ class XmppServer(EmulatedPlatform):
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:
-        self._run(self._leave_and_enter(sender))
+        self._run_in_loop(self._leave_and_enter(sender))
         return ""
 
     async def _leave_and_enter(self, person: str) -> None:
@@ -255,7 +252,7 @@ class XmppServer(EmulatedPlatform):
 
     def list_features(self, person: str, jid: str) -> list[str]:
         """Return what a program says that it can do, to somebody's program that asks."""
-        return list(self._run(self._list_features(person, jid)))
+        return list(self._run_in_loop(self._list_features(person, jid)))
 
     async def _list_features(self, person: str, jid: str) -> list[str]:
         iq = self._clients[person].make_iq_get(ito=jid)
@@ -275,7 +272,7 @@ class XmppServer(EmulatedPlatform):
         """Wait until everything that the server has sent to people has arrived: it answers in order. In `wait_for`
         nobody waits."""
         if not self.changed._is_owned():  # type: ignore[attr-defined]
-            self._run(self._ping_all())
+            self._run_in_loop(self._ping_all())
 
     async def _ping_all(self) -> None:
         for client in self._clients.values():
@@ -362,18 +359,18 @@ class XmppServer(EmulatedPlatform):
         if PlatformFault.UNAUTHORIZED in faults:
             self.server.set_password("bot", "another one")
         if PlatformFault.NO_RIGHTS in faults:
-            self._run(self._set_affiliation("outcast"))
+            self._run_in_loop(self._set_affiliation("outcast"))
         if PlatformFault.CONFLICT in faults:  # the server then ends the bot's connection itself, and says why
-            self._clients["intruder"] = self._run(self._log_in(f"{BOT}/gatepost-xmpp", ""))
+            self._clients["intruder"] = self._run_in_loop(self._log_in(f"{BOT}/gatepost-xmpp", ""))
             faults = tuple(each for each in faults if each is not PlatformFault.DROPPED)
         super().fault(*faults)
         if PlatformFault.UNAUTHORIZED in faults:
-            self._run(self.drop_connections())
+            self._run_in_loop(self.drop_connections())
 
     def heal(self) -> None:
         self.server.set_password("bot", PASSWORD)
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            self._run(self._set_affiliation("none"))
+            self._run_in_loop(self._set_affiliation("none"))
         super().heal()
 
     async def _set_affiliation(self, affiliation: str) -> None:

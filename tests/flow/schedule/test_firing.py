@@ -13,6 +13,7 @@ from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.engine.table import MOST_ROWS
 from gatepost.store.messages import destinations, message_steps
+from gatepost.store.messages.inbox import WaitingLoad
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow
@@ -20,7 +21,6 @@ from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import Origin
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState
-from gatepost.store.schedule.task_inbox import WaitingLoad
 from gatepost.store.sessions import agents, groups, sessions
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import SessionMode, SessionState

@@ -4,10 +4,9 @@ no part."""
 import msgspec
 import pytest
 
-from gatepost.core.clock import MINUTE, SECOND
+from gatepost.core.clock import MINUTE, SECOND, ListeningTime
 from gatepost.flow.sessions.session_ending import (
     Ending,
-    ListeningTime,
     Retry,
     SessionTimeouts,
     SessionTiming,

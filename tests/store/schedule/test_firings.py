@@ -5,14 +5,14 @@ import pytest
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.store.engine.sqlite_db import SqliteDb
 from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import NewTaskRow
 from gatepost.store.messages.messages import NewPrompt
 from gatepost.store.money import reservations
 from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetReservation
 from gatepost.store.port import Db
-from gatepost.store.schedule import firings, task_inbox, tasks
+from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState, Run, RunCosts, make_firing
-from gatepost.store.schedule.task_inbox import NewTaskRow
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import SessionMode
@@ -43,7 +43,7 @@ class FiredTask:
         )  # fmt: skip
         message_id = messages.accept_prompts(self.db, [new], due_at)[name]
         seq = sessions.claim_seqs(self.db, {self.session.id: 1}, due_at)[self.session.id]
-        task_inbox.enqueue_all(self.db, [NewTaskRow(message_id, self.session.id, "acme", seq)], due_at)
+        inbox.enqueue_tasks(self.db, [NewTaskRow(message_id, self.session.id, "acme", seq)], due_at)
         row = make_firing(
             self.task.id, due_at, due_at, FiringState.QUEUED, message_id=message_id, session_id=self.session.id
         )

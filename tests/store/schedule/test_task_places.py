@@ -7,9 +7,9 @@ import apsw
 import pytest
 
 from gatepost.store.engine.sqlite_db import SqliteDb
-from gatepost.store.messages import message_steps
+from gatepost.store.messages import inbox, message_steps
 from gatepost.store.port import Db
-from gatepost.store.schedule import firings, task_inbox, tasks
+from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.task_places import PlaceRequest, find_places
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
@@ -33,7 +33,7 @@ ASKED: dict[str, Callable[[Db], Any]] = {
     "ahead": lambda db: firings.list_judged_ahead(db, ["a", "b", "c"], 1, 2),
     "last": firings.find_last_fired,
     "seqs": lambda db: sessions.claim_seqs(db, {"a": 1, "b": 2, "c": 1}, 1),
-    "waiting": lambda db: task_inbox.count_waiting(db, ["a", "b", "c"]),
+    "waiting": lambda db: inbox.count_waiting_tasks(db, ["a", "b", "c"]),
     "origins": lambda db: tasks.list_origins_of(db, ["a", "b", "c"]),
     "advance": lambda db: tasks.advance(db, [tasks.TaskMove(TASK, 2, "", 0)] * 3, 1),
 }

@@ -6,7 +6,7 @@ that was received, since posts may be listed late. News of private conversations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from gatepost.channels.bluesky.posting import BlueskyPosting
 from gatepost.channels.bluesky.session import BlueskySession
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff, stay_connected, unwrap_group
-from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.http import PlatformRefusal, open_download
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.core import log
 from gatepost.core.clock import MINUTE
@@ -175,12 +175,7 @@ class BlueskyChannel:
         return max((str(each.get("rev") or "") for each in answer.get("convos", [])), default="")
 
     def _open(self, url: str) -> OpenFile:
-        async def read() -> AsyncIterator[bytes]:
-            http = await self._session.get_http()
-            async for chunk in http.download(url):
-                yield chunk
-
-        return read
+        return open_download(self._session.get_http, url)
 
     # Sending.
 

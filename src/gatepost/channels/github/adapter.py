@@ -18,7 +18,6 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
-from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.core import log
@@ -78,19 +77,16 @@ class GitHubComments:
 
     async def listen(self, receive: Receive) -> None:
         self._check_repositories()
-        async with self._inbox.open(receive):
-            is_first = True  # what was missed before goes before what comes now, whoever else asks
-            while True:
-                try:
-                    if await self._claim_round() or is_first:
-                        async with self._catching_up:
-                            await self._catch_up_all()
-                    is_first = False
-                    self._deps.beat()
-                except Unavailable as error:
-                    _log.warning("GitHub was not asked whole", instance=self._deps.instance, error=str(error))
-                    report_miss(error, at_once=True)
-                await asyncio.sleep(self._config[POLL_S])
+        is_first = True  # what was missed before goes before what comes now, whoever else asks
+
+        async def catch_up() -> None:
+            nonlocal is_first
+            if await self._claim_round() or is_first:
+                async with self._catching_up:
+                    await self._catch_up_all()
+            is_first = False
+
+        await self._inbox.listen(receive, catch_up, self._config[POLL_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
         return None if has_signature(head, SIGNATURE) else HookResponse(status=403)

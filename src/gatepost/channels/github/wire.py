@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from gatepost.channels.kit.json_values import read_object, read_text
 from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.messages.outbound import Outbound
@@ -104,7 +105,7 @@ def find_reason(answer: Any) -> str:
     first = listed[0] if isinstance(listed, list) and listed else None
     if isinstance(first, str):
         return first
-    parts = [_text(_object(first).get(name)) for name in ("message", "field", "code")]
+    parts = [read_text(read_object(first).get(name)) for name in ("message", "field", "code")]
     return parts[0] or " ".join(filter(None, parts))
 
 
@@ -114,23 +115,23 @@ def strip_mark(text: str) -> str:
 
 def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound | None:
     """Return what a webhook brings; None if it is nothing that anybody said, or did to the issue."""
-    repository = _text(_object(payload.get("repository")).get("full_name"))
-    action = _text(payload.get("action"))
+    repository = read_text(read_object(payload.get("repository")).get("full_name"))
+    action = read_text(payload.get("action"))
     name = {"issue_comment": "issue", "issues": "issue"}.get(event, "pull_request")
     if event not in ("issue_comment", "issues", "pull_request", "pull_request_review", "pull_request_review_comment"):
         return None
-    subject = _object(payload.get(name))
+    subject = read_object(payload.get(name))
     room = _read_room(repository, subject)
     if room is None:
         return None
-    title = _text(subject.get("title"))
+    title = read_text(subject.get("title"))
     if event == "pull_request_review":
-        review = _object(payload.get("review"))
+        review = read_object(payload.get("review"))
         known = {"submitted": "opened", "edited": "edited"}.get(action, "")
         return _read_review(room, title, review, known, bot)
     if event in ("issue_comment", "pull_request_review_comment"):
         prefix = "review-" if event == "pull_request_review_comment" else ""
-        comment = _object(payload.get("comment"))
+        comment = read_object(payload.get("comment"))
         return _read_event(room, title, comment, prefix, {"created": "opened"}.get(action, action), bot)
     what = "pull request" if event == "pull_request" else "issue"
     change = _read_change(action, subject, what, payload)
@@ -142,16 +143,16 @@ def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound
 def read_closing(repository: str, issue: dict[str, Any], bot: BotNames) -> Inbound | None:
     """Read from an issue or pull request itself that it was closed. The event is the same as that of the webhook."""
     room, pull = _read_room(repository, issue), issue.get("pull_request")
-    given = {**issue, "merged": bool(_object(pull).get("merged_at"))}
+    given = {**issue, "merged": bool(read_object(pull).get("merged_at"))}
     change = _read_change("closed", given, "pull request" if isinstance(pull, dict) else "issue", {})
     if room is None or change is None:
         return None
-    return _read_subject_event(room, _text(issue.get("title")), change, issue.get("closed_by"), bot)
+    return _read_subject_event(room, read_text(issue.get("title")), change, issue.get("closed_by"), bot)
 
 
 def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
     """Read an entry of a repository's list of comments. The end of a URL names its issue."""
-    number = _text(comment.get("issue_url")).rpartition("/")[2]
+    number = read_text(comment.get("issue_url")).rpartition("/")[2]
     room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
     return _read_event(room, "", comment, "", "edited" if edited else "opened", bot) if room else None
 
@@ -160,7 +161,7 @@ def read_line_comment(
     repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False
 ) -> Inbound | None:
     """Read one of the list of comments on lines of a repository's pull requests."""
-    number = _text(comment.get("pull_request_url")).rpartition("/")[2]
+    number = read_text(comment.get("pull_request_url")).rpartition("/")[2]
     room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
     return _read_event(room, "", comment, "review-", "edited" if edited else "opened", bot) if room else None
 
@@ -168,13 +169,13 @@ def read_line_comment(
 def read_review(repository: str, pull: dict[str, Any], review: dict[str, Any], bot: BotNames) -> Inbound | None:
     """Read one of the list of reviews of a pull request."""
     room = _read_room(repository, pull)
-    return _read_review(room, _text(pull.get("title")), review, "opened", bot) if room else None
+    return _read_review(room, read_text(pull.get("title")), review, "opened", bot) if room else None
 
 
 def _read_review(room: IssueRoom, title: str, review: dict[str, Any], action: str, bot: BotNames) -> Inbound | None:
     """A review without words or a verdict only holds comments on lines, which come by themselves."""
-    state = STATES.get(_text(review.get("state")).lower())
-    body, at = strip_mark(_text(review.get("body"))), review.get("submitted_at")
+    state = STATES.get(read_text(review.get("state")).lower())
+    body, at = strip_mark(read_text(review.get("body"))), review.get("submitted_at")
     text = " ".join(filter(None, (f"[{state}]" if state else "", body)))
     if state is None or not text:
         return None
@@ -185,7 +186,7 @@ def _read_review(room: IssueRoom, title: str, review: dict[str, Any], action: st
 def read_issue(repository: str, issue: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
     """Read an entry of a repository's list of issues, which has the pull requests, too."""
     room = _read_room(repository, issue)
-    title = _text(issue.get("title"))
+    title = read_text(issue.get("title"))
     return _read_event(room, title, issue, "issue-", "edited" if edited else "opened", bot) if room else None
 
 
@@ -197,8 +198,8 @@ def find_marked(comments: Iterable[dict[str, Any]], key: str, login: str) -> str
     """The comment of this account with the mark of a key. Others can copy a mark."""
     mark = render_mark(key)
     for each in comments:
-        author = _text(_object(each.get("user")).get("login"))
-        if mark in _text(each.get("body")) and author.casefold() == login.casefold():
+        author = read_text(read_object(each.get("user")).get("login"))
+        if mark in read_text(each.get("body")) and author.casefold() == login.casefold():
             return str(each.get("id"))
     return None
 
@@ -211,7 +212,7 @@ def is_mentioned(text: str, name: str) -> bool:
 def parse_time(raw: Any) -> int | None:
     """Microseconds UTC."""
     try:
-        return int(datetime.fromisoformat(_text(raw)).timestamp()) * SECOND
+        return int(datetime.fromisoformat(read_text(raw)).timestamp()) * SECOND
     except (ValueError, OverflowError):
         return None
 
@@ -227,15 +228,15 @@ def _read_event(
     room: IssueRoom, title: str, item: dict[str, Any], prefix: str, action: str, bot: BotNames
 ) -> Inbound | None:
     number = room.number if prefix == "issue-" else item.get("id")
-    user = _object(item.get("user"))
-    login, person = _text(user.get("login")), user.get("id")
+    user = read_object(item.get("user"))
+    login, person = read_text(user.get("login")), user.get("id")
     if action not in ("opened", "edited", "deleted") or not isinstance(number, int) or not _LOGIN.match(login):
         return None
     if not isinstance(person, int):
         return None
-    body = strip_mark(_text(item.get("body")))
+    body = strip_mark(read_text(item.get("body")))
     text = f"{title}\n\n{body}".strip() if prefix == "issue-" else body
-    if prefix == "review-" and (where := _text(item.get("path"))):
+    if prefix == "review-" and (where := read_text(item.get("path"))):
         text = f"[{where}] {text}"
     verb, event = Verb.MENTION if is_mentioned(text, bot.mentioned) else Verb.MESSAGE, "message"
     if action == "edited":
@@ -266,14 +267,14 @@ class SubjectChange(Struct, frozen=True):
 
 
 def _read_change(action: str, subject: dict[str, Any], what: str, payload: dict[str, Any]) -> SubjectChange | None:
-    closed, updated = _text(subject.get("closed_at")), _text(subject.get("updated_at"))
+    closed, updated = read_text(subject.get("closed_at")), read_text(subject.get("updated_at"))
     if action == "closed" and parse_time(closed) is not None:
         if subject.get("merged") is True:
             return SubjectChange(Verb.MERGE, f"merged this {what}", closed)
         return SubjectChange(Verb.CLOSE, f"closed this {what}", closed)
     if action == "reopened" and parse_time(updated) is not None:
         return SubjectChange(Verb.REOPEN, f"reopened this {what}", updated)
-    before, after = _text(payload.get("before")), _text(payload.get("after"))
+    before, after = read_text(payload.get("before")), read_text(payload.get("after"))
     if action == "synchronize" and parse_time(updated) is not None and _COMMIT.match(after):
         was = f" (before: {before[:12]})" if _COMMIT.match(before) else ""
         return SubjectChange(Verb.PUSH, f"pushed commits; the newest is {after[:12]}{was}", updated, f".{after[:12]}")
@@ -281,7 +282,7 @@ def _read_change(action: str, subject: dict[str, Any], what: str, payload: dict[
 
 
 def _read_subject_event(room: IssueRoom, title: str, change: SubjectChange, user: Any, bot: BotNames) -> Inbound | None:
-    login, person = _text(_object(user).get("login")), _object(user).get("id")
+    login, person = read_text(read_object(user).get("login")), read_object(user).get("id")
     if not _LOGIN.match(login) or not isinstance(person, int):
         return None
     return Inbound(
@@ -300,12 +301,4 @@ def _read_subject_event(room: IssueRoom, title: str, change: SubjectChange, user
 
 def _find_revision(item: dict[str, Any], text: str) -> str:
     """GitHub's times have whole seconds; two edits within one differ by their words."""
-    return f"{_text(item.get('updated_at'))[:40]}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return f"{read_text(item.get('updated_at'))[:40]}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,17 +1,20 @@
 """Events that come by hooks: their signature, and their way to `receive`, each room in order."""
 
+import asyncio
 import hashlib
 import hmac
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from gatepost.channels.contract import ChannelDeps, HookRequest, Receive
-from gatepost.channels.kit.receiving import skip_invalid
+from gatepost.channels.kit.backoff import report_miss
+from gatepost.channels.kit.receiving import LOG, skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import has_few_values
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.text import may_stop
@@ -71,6 +74,18 @@ class HookInbox:
         async with RoomQueues() as queues:
             self._queues, self._receive = queues, skip_invalid(receive) if skips_invalid else receive
             yield
+
+    async def listen(self, receive: Receive, look: Callable[[], Awaitable[object]], pause_s: float) -> NoReturn:
+        """Take events, and look at the platform now and then: what is revoked or missed is found by that."""
+        async with self.open(receive):
+            while True:
+                try:
+                    await look()
+                    self._deps.beat()
+                except Unavailable as error:
+                    LOG.warning("a platform was not asked whole", instance=self._deps.instance, error=str(error))
+                    report_miss(error, at_once=True)
+                await asyncio.sleep(pause_s)
 
     @property
     def is_open(self) -> bool:

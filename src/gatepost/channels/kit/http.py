@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -27,6 +27,7 @@ from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_err
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.process.fencing import MAY_ACT, always, wait_for_contact
 from gatepost.egress.rules import check_address
+from gatepost.messages.inbound import OpenFile
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
@@ -436,3 +437,13 @@ def pin_request(parts: SplitResult, host: str, port: int, address: str) -> Pinne
     shown = f"[{host}]" if ":" in host else host
     url = urlunsplit((parts.scheme, f"{numeric}:{port}", parts.path or "/", parts.query, ""))
     return PinnedRequest(url, shown if port == PORTS[parts.scheme] else f"{shown}:{port}", host)
+
+
+def open_download(connect: Callable[[], Awaitable[PlatformHttp]], url: str) -> OpenFile:
+    """Return how a file of the platform is read. Nothing is connected before somebody reads it."""
+
+    async def read() -> AsyncIterator[bytes]:
+        async for chunk in (await connect()).download(url):
+            yield chunk
+
+    return read

@@ -127,7 +127,10 @@ class RoomQueues:
             if item.answer is not None:
                 await _answer(item.job, item.answer)
             else:
-                await _do(room, item.job)
+                try:
+                    await retry_until_done(item.job)
+                except Invalid as error:
+                    _log.warning("an event that cannot be taken was left out", room=room[:80], error=str(error))
             waiting.popleft()
             await self._finish(item)
         del self._rooms[room]
@@ -161,13 +164,6 @@ class RoomQueues:
 def _get_line(room: str, urgent: bool) -> str:
     """The urgent ones of a room stand in a line of their own."""
     return f"{room} urgent" if urgent else room
-
-
-async def _do(room: str, job: Job) -> None:
-    try:
-        await retry_until_done(job)
-    except Invalid as error:
-        _log.warning("an event that cannot be taken was left out", room=room[:80], error=str(error))
 
 
 async def _answer(job: Job, answer: asyncio.Future[Any]) -> None:

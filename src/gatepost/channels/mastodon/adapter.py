@@ -7,7 +7,7 @@ to read; it also brings edits and deletions, which are in no list.
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff, unwrap_group
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal, open_download
 from gatepost.channels.kit.receiving import make_deletion, receive_batch
 from gatepost.channels.mastodon import API_URL, CA_FILE, TOKEN, VISIBILITY, wire
 from gatepost.channels.mastodon.posting import MastodonPosting
@@ -238,12 +238,7 @@ class MastodonChannel:
                     await changes.put(wire.read_edit(read, status))
 
     def _open(self, url: str) -> OpenFile:
-        async def read() -> AsyncIterator[bytes]:
-            http = await self._connect()
-            async for chunk in http.download(url):
-                yield chunk
-
-        return read
+        return open_download(self._connect, url)
 
     # Sending.
 

@@ -7,14 +7,14 @@ again in the server's cache, renewed and removed. The server keeps messages for 
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff, retry_until_done, stay_connected, unwrap_group
-from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal, open_download
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.ntfy import API_URL, CA_FILE, TOKEN, TOPICS, wire
@@ -121,15 +121,7 @@ class NtfyTopics:
             self._seen.popitem(last=False)
 
     def _open(self, url: str) -> OpenFile | None:
-        if not wire.is_below(url, self._deps.config[API_URL]):
-            return None
-
-        async def read() -> AsyncIterator[bytes]:
-            http = await self._connect()
-            async for chunk in http.download(url):
-                yield chunk
-
-        return read
+        return open_download(self._connect, url) if wire.is_below(url, self._deps.config[API_URL]) else None
 
     # Sending.
 

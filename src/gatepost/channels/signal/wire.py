@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 from msgspec import Struct
 
+from gatepost.channels.kit.json_values import list_objects, read_object, read_text
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 from gatepost.messages.markdown.markup import render_styles
 from gatepost.messages.outbound import Op, Outbound
@@ -43,7 +44,7 @@ class OwnAccount(Struct, frozen=True):
 
     def find_author(self, uuid: Any, number: Any) -> str:
         """Return the author of a message by one name: ours is that of the setting, as `send` gives it."""
-        return self.account if self.is_ours(uuid, number) else _text(uuid) or _text(number)
+        return self.account if self.is_ours(uuid, number) else read_text(uuid) or read_text(number)
 
 
 def is_person(name: str) -> bool:
@@ -83,30 +84,30 @@ def get_group_address(group: str) -> str | None:
 
 def read_event(params: dict[str, Any], own: OwnAccount, open_attachment: OpenAttachment) -> Inbound | None:
     """Return what an envelope brings; None if nobody said anything (receipts, typing, our own other devices)."""
-    envelope = _object(params.get("envelope"))
-    sender = _text(envelope.get("sourceUuid")) or _text(envelope.get("sourceNumber"))
+    envelope = read_object(params.get("envelope"))
+    sender = read_text(envelope.get("sourceUuid")) or read_text(envelope.get("sourceNumber"))
     if not is_person(sender) or own.is_ours(envelope.get("sourceUuid"), envelope.get("sourceNumber")):
         return None
-    edit = _object(envelope.get("editMessage"))
-    data = _object(edit.get("dataMessage") if edit else envelope.get("dataMessage"))
+    edit = read_object(envelope.get("editMessage"))
+    data = read_object(edit.get("dataMessage") if edit else envelope.get("dataMessage"))
     stamp, target = data.get("timestamp"), edit.get("targetSentTimestamp")
-    group = _object(data.get("groupInfo"))
-    room = get_group_address(_text(group.get("groupId"))) if group else f"signal:user/{sender}"
+    group = read_object(data.get("groupInfo"))
+    room = get_group_address(read_text(group.get("groupId"))) if group else f"signal:user/{sender}"
     if not _is_stamp(stamp) or room is None or (edit and not _is_stamp(target)):
         return None
-    name = _text(envelope.get("sourceName")) or _text(envelope.get("sourceNumber"))
+    name = read_text(envelope.get("sourceName")) or read_text(envelope.get("sourceNumber"))
     base: dict[str, Any] = {
         "address": room,
         "sender": f"signal:user/{sender}",
         "sender_name": name,
-        "room_name": _text(group.get("groupName")) if group else name,
+        "room_name": read_text(group.get("groupName")) if group else name,
         "direct": not group,
         "at": stamp * MILLISECOND,
     }
     if "reaction" in data:
-        return _read_reaction(_object(data["reaction"]), own, base)
+        return _read_reaction(read_object(data["reaction"]), own, base)
     if "remoteDelete" in data:
-        deleted = _object(data["remoteDelete"]).get("timestamp")
+        deleted = read_object(data["remoteDelete"]).get("timestamp")
         if not _is_stamp(deleted):
             return None
         identity = render_message_id(deleted, sender)
@@ -142,7 +143,7 @@ def _read_message(
 
 def _read_reaction(reaction: dict[str, Any], own: OwnAccount, base: dict[str, Any]) -> Inbound | None:
     author = own.find_author(reaction.get("targetAuthorUuid"), reaction.get("targetAuthorNumber"))
-    emoji, stamp = _text(reaction.get("emoji"))[:LONGEST_EMOJI], reaction.get("targetSentTimestamp")
+    emoji, stamp = read_text(reaction.get("emoji"))[:LONGEST_EMOJI], reaction.get("targetSentTimestamp")
     if reaction.get("isRemove") or not emoji or not is_person(author) or not _is_stamp(stamp):
         return None
     event = f"reaction:{emoji}:{base['sender']}"
@@ -151,51 +152,53 @@ def _read_reaction(reaction: dict[str, Any], own: OwnAccount, base: dict[str, An
 
 def _read_text(data: dict[str, Any], own: OwnAccount) -> tuple[str, bool]:
     """The words, with a name in the place of each mention, and whether one is ours. Places count UTF-16 units."""
-    raw = _text(data.get("message")).encode("utf-16-le", "surrogatepass")
-    mentions = [each for each in _list(data.get("mentions")) if _is_count(each.get("start"))]
+    raw = read_text(data.get("message")).encode("utf-16-le", "surrogatepass")
+    mentions = [each for each in list_objects(data.get("mentions")) if _is_count(each.get("start"))]
     ours = any(own.is_ours(each.get("uuid"), each.get("number")) for each in mentions)
     parts, end = [], 0
     for each in sorted(mentions, key=lambda mention: int(mention["start"])):
         start, length = 2 * each["start"], each.get("length")
         if start < end or start > len(raw) or not _is_count(length):
             continue
-        name = _text(each.get("name")) or _text(each.get("number")) or _text(each.get("uuid"))
+        name = read_text(each.get("name")) or read_text(each.get("number")) or read_text(each.get("uuid"))
         parts += [raw[end:start], f"@{name}".encode("utf-16-le")]
         end = min(start + 2 * int(length or 0), len(raw))
     text = b"".join([*parts, raw[end:]]).decode("utf-16-le", "replace").replace(PLACEHOLDER, "")
-    if not text and (sticker := _object(data.get("sticker"))):
-        return f"[sticker {_text(sticker.get('emoji'))}]".replace(" ]", "]"), ours
+    if not text and (sticker := read_object(data.get("sticker"))):
+        return f"[sticker {read_text(sticker.get('emoji'))}]".replace(" ]", "]"), ours
     return text or _describe(data), ours
 
 
 def _describe(data: dict[str, Any]) -> str:
     """A line for what is neither words nor a file; '' if nobody said anything."""
     lines = []
-    for each in _list(data.get("contacts"))[:20]:
-        name = _object(each.get("name"))
-        shown = _text(name.get("display")) or f"{_text(name.get('given'))} {_text(name.get('family'))}".strip()
-        numbers = ", ".join(_text(phone.get("value"))[:40] for phone in _list(each.get("phone"))[:5])
+    for each in list_objects(data.get("contacts"))[:20]:
+        name = read_object(each.get("name"))
+        shown = (
+            read_text(name.get("display")) or f"{read_text(name.get('given'))} {read_text(name.get('family'))}".strip()
+        )
+        numbers = ", ".join(read_text(phone.get("value"))[:40] for phone in list_objects(each.get("phone"))[:5])
         lines.append(f"[contact: {shown[:100]}, {numbers}]")
-    if poll := _object(data.get("pollCreate")):
+    if poll := read_object(data.get("pollCreate")):
         options = poll.get("options")
         named = " / ".join(str(each)[:100] for each in options[:20]) if isinstance(options, list) else ""
-        lines.append(f"[poll: {_text(poll.get('question'))[:300]} — {named}]")
+        lines.append(f"[poll: {read_text(poll.get('question'))[:300]} — {named}]")
     lines += [f"[a message of a kind that is not understood here: {each}]" for each in UNREAD if data.get(each)]
     return "\n".join(lines)
 
 
 def _read_attachments(data: dict[str, Any], room: str, open_attachment: OpenAttachment) -> tuple[Attachment, ...]:
     found = []
-    for each in _list(data.get("attachments"))[:MOST_ATTACHMENTS]:
-        identity, size = _text(each.get("id")), each.get("size")
+    for each in list_objects(data.get("attachments"))[:MOST_ATTACHMENTS]:
+        identity, size = read_text(each.get("id")), each.get("size")
         if not _FILE.match(identity):
             continue
-        mime = _text(each.get("contentType")) or "application/octet-stream"
+        mime = read_text(each.get("contentType")) or "application/octet-stream"
         family = mime.partition("/")[0]
         kind = AttachmentKind(family) if family in ("image", "audio", "video") else AttachmentKind.FILE
         found.append(
             Attachment(
-                name=_text(each.get("filename")) or identity,
+                name=read_text(each.get("filename")) or identity,
                 mime=mime,
                 kind=kind,
                 open=open_attachment(identity, room),
@@ -206,14 +209,14 @@ def _read_attachments(data: dict[str, Any], room: str, open_attachment: OpenAtta
 
 
 def _read_quote(raw: Any, own: OwnAccount) -> Quote | None:
-    quote = _object(raw)
+    quote = read_object(raw)
     author = own.find_author(quote.get("authorUuid"), quote.get("authorNumber"))
     if not _is_stamp(quote.get("id")) or not is_person(author):
         return None
     return Quote(
         platform_id=render_message_id(quote["id"], author),
         sender=f"signal:user/{author}",
-        text=_text(quote.get("text")),
+        text=read_text(quote.get("text")),
     )
 
 
@@ -260,15 +263,3 @@ def _is_stamp(value: Any) -> TypeGuard[int]:
 
 def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

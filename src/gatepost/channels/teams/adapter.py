@@ -3,11 +3,10 @@
 Teams neither recognizes a repeated message nor lets a bot look back. A message whose answer got lost is uncertain.
 """
 
-import asyncio
+from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, HookRequest, HookResponse, Receive
-from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import HookInbox, parse_object
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.teams import APP_ID, CHECK_S, TENANT, wire
@@ -36,15 +35,7 @@ class TeamsBot:
     async def listen(self, receive: Receive) -> None:
         """Activities come by the hook. Meanwhile the secret is tried now and then, so that one that ended is found."""
         self._session.check_settings()
-        async with self._inbox.open(receive):
-            while True:
-                try:
-                    await self._session.get_token(fresh=True)
-                    self._deps.beat()
-                except Unavailable as error:
-                    LOG.info("Microsoft did not answer", instance=self._deps.instance, error=str(error))
-                    report_miss(error, at_once=True)
-                await asyncio.sleep(self._config[CHECK_S])
+        await self._inbox.listen(receive, partial(self._session.get_token, fresh=True), self._config[CHECK_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
         kind, _, token = head.headers.get("authorization", "").partition(" ")

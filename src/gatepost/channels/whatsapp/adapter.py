@@ -5,7 +5,6 @@ it. So a look-up waits a while for that report; without one nobody knows, and it
 record of our own shows which sends never began.
 """
 
-import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -23,7 +22,6 @@ from gatepost.channels.contract import (
     LateFailure,
     Receive,
 )
-from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_same, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -113,15 +111,7 @@ class WhatsAppCloud:
 
     async def listen(self, receive: Receive) -> None:
         """Events come by the hook. Meanwhile the token is tried now and then, so that a revoked one is found."""
-        async with self._inbox.open(receive):
-            while True:
-                try:
-                    await self._get_number()
-                    self._deps.beat()
-                except Unavailable as error:
-                    _log.warning("WhatsApp does not answer", instance=self._deps.instance, error=str(error))
-                    report_miss(error, at_once=True)
-                await asyncio.sleep(self._config[CHECK_S])
+        await self._inbox.listen(receive, self._get_number, self._config[CHECK_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
         known = head.method == "GET" or has_signature(head, SIGNATURE)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gatepost.channels.kit.forwarded import render_forwarded
+from gatepost.channels.kit.json_values import list_objects, read_object, read_text
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unsupported
@@ -127,38 +128,38 @@ def explain_reaction(address: str, reaction: str) -> str:
 
 def list_values(payload: dict[str, Any], number_id: str) -> Iterator[dict[str, Any]]:
     """The changes of this number; an app may have several."""
-    for entry in _list(payload.get("entry")):
-        for change in _list(entry.get("changes")):
+    for entry in list_objects(payload.get("entry")):
+        for change in list_objects(entry.get("changes")):
             value = change.get("value")
             if change.get("field") != "messages" or not isinstance(value, dict):
                 continue
-            if _object(value.get("metadata")).get("phone_number_id") == number_id:
+            if read_object(value.get("metadata")).get("phone_number_id") == number_id:
                 yield value
 
 
 def read_statuses(value: dict[str, Any]) -> Iterator[MessageStatus]:
-    for each in _list(value.get("statuses")):
-        error = next(iter(_list(each.get("errors"))), {})
-        detail = _object(error.get("error_data")).get("details") or error.get("title")
+    for each in list_objects(value.get("statuses")):
+        error = next(iter(list_objects(each.get("errors"))), {})
+        detail = read_object(error.get("error_data")).get("details") or error.get("title")
         code = error.get("code")
         yield MessageStatus(
-            _text(each.get("id")),
+            read_text(each.get("id")),
             each.get("status") == ReportedStatus.FAILED,
-            _text(each.get("biz_opaque_callback_data")),
+            read_text(each.get("biz_opaque_callback_data")),
             code if isinstance(code, int) else 0,
-            _text(detail),
+            read_text(detail),
         )
 
 
 def read_messages(value: dict[str, Any], open_media: OpenMedia) -> Iterator[Inbound]:
     """Read the messages of an event. People who hide their number have only a `from_user_id`."""
     names: dict[str, str] = {}
-    for contact in _list(value.get("contacts")):
-        profile = _object(contact.get("profile"))
-        name = _text(profile.get("name")) or _text(profile.get("username"))
-        names |= {_text(contact.get(field)): name for field in ("wa_id", "user_id")}
-    for message in _list(value.get("messages")):
-        person, message_id = _read_person(message), _text(message.get("id"))
+    for contact in list_objects(value.get("contacts")):
+        profile = read_object(contact.get("profile"))
+        name = read_text(profile.get("name")) or read_text(profile.get("username"))
+        names |= {read_text(contact.get(field)): name for field in ("wa_id", "user_id")}
+    for message in list_objects(value.get("messages")):
+        person, message_id = _read_person(message), read_text(message.get("id"))
         if person and _ID.match(message_id):
             yield _read_message(message, person, message_id, names.get(person, ""), open_media)
         else:
@@ -166,15 +167,15 @@ def read_messages(value: dict[str, Any], open_media: OpenMedia) -> Iterator[Inbo
 
 
 def _read_person(message: dict[str, Any]) -> str:
-    number, user_id = _text(message.get("from")), _text(message.get("from_user_id"))
+    number, user_id = read_text(message.get("from")), read_text(message.get("from_user_id"))
     if _NUMBER.match(number) or _USER_ID.match(number):
         return number
     return user_id if _USER_ID.match(user_id) else ""
 
 
 def _read_message(message: dict[str, Any], person: str, message_id: str, name: str, open_media: OpenMedia) -> Inbound:
-    kind, group_id = _text(message.get("type")), _text(message.get("group_id"))
-    body, sender = _object(message.get(kind)), get_address(person)
+    kind, group_id = read_text(message.get("type")), read_text(message.get("group_id"))
+    body, sender = read_object(message.get(kind)), get_address(person)
     is_group = bool(_GROUP_ID.match(group_id))
     base: dict[str, Any] = {
         "address": get_group_address(group_id) if is_group else sender,
@@ -186,14 +187,14 @@ def _read_message(message: dict[str, Any], person: str, message_id: str, name: s
     }
     if kind == "reaction":
         # Without an emoji the reaction was taken back. That is an event of its own, and says nothing to an agent.
-        emoji, target = _text(body.get("emoji"))[:LONGEST_EMOJI], _text(body.get("message_id"))
+        emoji, target = read_text(body.get("emoji"))[:LONGEST_EMOJI], read_text(body.get("message_id"))
         if emoji and _ID.match(target):
             event = f"reaction:{emoji}:{sender}"
             return Inbound(platform_id=target, event=event, text=emoji, **base)
         return Inbound(platform_id=message_id, text="", own=True, **base)
     if kind in ("interactive", "button") and (clicked := _read_click(kind, body)):
         return Inbound(platform_id=message_id, event=CLICK, click=clicked, text="", **base)
-    quote, context = _read_quote(message.get("context")), _object(message.get("context"))
+    quote, context = _read_quote(message.get("context")), read_object(message.get("context"))
     return Inbound(
         platform_id=message_id,
         text=_read_contacts(message) or _read_text(kind, body),
@@ -207,39 +208,39 @@ def _read_message(message: dict[str, Any], person: str, message_id: str, name: s
 
 def _read_click(kind: str, body: dict[str, Any]) -> str:
     if kind == "button":
-        return _text(body.get("payload"))
-    return _text(_object(body.get(_text(body.get("type")))).get("id"))
+        return read_text(body.get("payload"))
+    return read_text(read_object(body.get(read_text(body.get("type")))).get("id"))
 
 
 def _read_contacts(message: dict[str, Any]) -> str:
     lines = []
-    for each in _list(message.get("contacts"))[:20]:
-        numbers = ", ".join(_text(phone.get("phone"))[:40] for phone in _list(each.get("phones"))[:5])
-        lines.append(f"[contact: {_text(_object(each.get('name')).get('formatted_name'))[:100]}, {numbers}]")
+    for each in list_objects(message.get("contacts"))[:20]:
+        numbers = ", ".join(read_text(phone.get("phone"))[:40] for phone in list_objects(each.get("phones"))[:5])
+        lines.append(f"[contact: {read_text(read_object(each.get('name')).get('formatted_name'))[:100]}, {numbers}]")
     return "\n".join(lines)
 
 
 def _read_text(kind: str, body: dict[str, Any]) -> str:
     match kind:
         case "text":
-            return _text(body.get("body"))
+            return read_text(body.get("body"))
         case "location":
-            place = " ".join(filter(None, (_text(body.get("name")), _text(body.get("address")))))
+            place = " ".join(filter(None, (read_text(body.get("name")), read_text(body.get("address")))))
             return f"[location {body.get('latitude')}, {body.get('longitude')}] {place}".strip()
         case _ if kind in MEDIA:
-            return _text(body.get("caption"))
+            return read_text(body.get("caption"))
         case "button":
-            return _text(body.get("text"))
+            return read_text(body.get("text"))
         case _:
             return f"{UNREADABLE}{kind[:40]!r}, which WhatsApp does not pass on whole]"
 
 
 def _read_media(kind: str, body: dict[str, Any], open_media: OpenMedia) -> tuple[Attachment, ...]:
-    media = _text(body.get("id"))
+    media = read_text(body.get("id"))
     if kind not in MEDIA or not media.isascii() or not media.isalnum():
         return ()
-    mime = _text(body.get("mime_type")) or "application/octet-stream"
-    name = _text(body.get("filename")) or f"{kind}.{_guess_ending(mime)}"
+    mime = read_text(body.get("mime_type")) or "application/octet-stream"
+    name = read_text(body.get("filename")) or f"{kind}.{_guess_ending(mime)}"
     return (Attachment(name=name, mime=mime.partition(";")[0], kind=MEDIA[kind], open=open_media(media)),)
 
 
@@ -249,7 +250,7 @@ def _guess_ending(mime: str) -> str:
 
 
 def _read_quote(context: Any) -> Quote | None:
-    quoted = _text(_object(context).get("id"))
+    quoted = read_text(read_object(context).get("id"))
     return Quote(platform_id=quoted) if _ID.match(quoted) else None
 
 
@@ -411,15 +412,3 @@ def _render_row(row_id: str, label: str, about: str) -> dict[str, str]:
 
 def _render_fields(card: Card) -> str:
     return "\n".join(f"{field.name}: {field.value}" for field in card.fields)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

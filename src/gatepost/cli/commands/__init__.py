@@ -53,7 +53,7 @@ COMMANDS = {
     "permit": CommandEntry("requests", "Requests that wait for a person's decision."),
     "policy": CommandEntry("access", "Why a group may call a tool, or not; and whether a table of such cases holds."),
     "price": CommandEntry("spending", "The prices of models: list, set."),
-    "prompt": CommandEntry("prompts", "What an agent is told before a word is said, and what that costs."),
+    "prompt": CommandEntry("groups", "What an agent is told before a word is said, and what that costs."),
     "room": CommandEntry("routes", "The chats, and who may speak in each."),
     "route": CommandEntry("routes", "Which group gets a message."),
     "rule": CommandEntry("access", "Standing instructions that an agent gets in every turn."),
@@ -64,7 +64,7 @@ COMMANDS = {
     "site": CommandEntry("sites", "Pages of groups."),
     "skill": CommandEntry("skills", "What agents are taught, and who agreed to it."),
     "status": CommandEntry("status", "Show if the gateway runs, and what it does."),
-    "stop": CommandEntry("stop", "End what an agent does, now. The session goes on with its next message."),
+    "stop": CommandEntry("sessions", "End what an agent does, now. The session goes on with its next message."),
     "store": CommandEntry("store", "The store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."),
     "task": CommandEntry("tasks", "Scheduled work of agents."),
     "token": CommandEntry(

@@ -1,20 +1,19 @@
 """`gatepost agent` and `connector`: agents that work for you, without a chat; and third-party MCP servers that the host
 runs for them."""
 
-import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
 from gatepost.cli.gateway_retry import RetryingCaller
+from gatepost.cli.given_files import make_private_file
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
@@ -287,9 +286,9 @@ def token(home: Home, args: dict[str, Any], as_json: bool, file: Path | None) ->
         answer = call_operation(home, AgentTokenArgs, args)
         output.print_json(to_json(answer)) if as_json else output.print_line(answer.token)
         return
-    with _new_file(file) as out:  # first of all: a new token ends the one before
+    with make_private_file("--file", file) as out:  # first of all: a new token ends the one before
         answer = call_operation(home, AgentTokenArgs, args)
-        out.write(answer.token + "\n")
+        out.write(answer.token.encode() + b"\n")
     url = f"unix:{listen_address.find_control_path(home)}:/mcp/self"
     shown = {"agentId": answer.agent_id, "file": str(file.absolute()), "url": url}
     if as_json:
@@ -297,23 +296,6 @@ def token(home: Home, args: dict[str, Any], as_json: bool, file: Path | None) ->
         return
     output.print_line(f"{shown['file']} is the token of {shown['agentId']}; as an MCP server of its own it runs:")
     output.print_line(f"  gatepost bridge --url {shlex.quote(url)} --token-file {shlex.quote(shown['file'])}")
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[TextIO]:
-    """For nobody else to read; gone again if nothing came of it."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    except FileExistsError:
-        raise Invalid("--file", f"{path} is there already; name another, or remove it") from None
-    except OSError as error:
-        raise Invalid("--file", f"{path} cannot be made: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "w") as out:
-            yield out
-    except BaseException:
-        path.unlink()
-        raise
 
 
 @agent_command.command()

@@ -1,18 +1,24 @@
-"""`gatepost group`: the agents and their folders."""
+"""`gatepost group`, `gatepost prompt`: the agents, their folders, and what each is told before a word is said."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gatepost.access.tiers import check_removable
 from gatepost.cli import output
-from gatepost.cli.commands.prompts import render_cost
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
-from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting, WrittenGroupFile
+from gatepost.flow.reports import (
+    GroupFile,
+    GroupFileText,
+    InheritedSetting,
+    PromptCost,
+    PromptCostPart,
+    WrittenGroupFile,
+)
 from gatepost.serve.control.arguments.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
@@ -28,10 +34,10 @@ from gatepost.serve.control.arguments.groups import (
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
+    ShowPromptArgs,
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
-from gatepost.serve.control.arguments.prompts import ShowPromptArgs
 from gatepost.store.gateways.group_moves import GroupMoveState
 
 if TYPE_CHECKING:
@@ -82,7 +88,7 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
     output.print_details(GroupView, run_as, own, width=WIDE)
     output.print_line(f"{'files':<{WIDE}} {values.describe_folder(folder)}")
     cost = call_operation(run.home, ShowPromptArgs, {"folder": folder})
-    output.print_line(f"{'prompt':<{WIDE}} {render_cost(cost)} (`gatepost prompt show {folder}`)")
+    output.print_line(f"{'prompt':<{WIDE}} {_render_cost(cost)} (`gatepost prompt show {folder}`)")
     for route in group.routes:
         output.print_line(
             f"{'route ' + str(route.id):<{WIDE}} {one_line(route.match) or '(everything)'} → {route.target}"
@@ -175,12 +181,7 @@ def read_file(run: CommandRun, found: GroupFileText) -> None:
 
 def _read_content(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation has the text where the command has a file."""
-    try:
-        return {**args, "content": Path(args["content"]).read_text(encoding="utf-8")}
-    except OSError as error:
-        raise Invalid("--content", f"{args['content']} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid("--content", f"{args['content']} is no text in UTF-8") from None
+    return {**args, "content": read_text("--content", args["content"])}
 
 
 @group_command.command("write-file")
@@ -189,3 +190,22 @@ def write_file(run: CommandRun, done: WrittenGroupFile) -> None:
     output.print_line(f"{done.path} of {done.folder} is version {done.version[:12]}, {done.size} bytes")
     if done.skill:
         output.print_line(f"{done.folder} has it as the skill {done.skill} from now on")
+
+
+@click.group()
+def prompt_command() -> None:
+    """The prompt of an agent before a word is said."""
+
+
+@prompt_command.command("show")
+@from_operation(ShowPromptArgs)
+def show_prompt(run: CommandRun, cost: PromptCost) -> None:
+    output.print_records(PromptCostPart, cost.parts, empty="nothing")
+    output.print_line(f"{cost.folder}: {_render_cost(cost)}")
+    for hint in cost.hints:
+        output.print_line(f"→ {hint}")
+
+
+def _render_cost(cost: PromptCost) -> str:
+    more = f"; {cost.provider} adds a prompt and tools of its own" if cost.own else ""
+    return f"{cost.size:,} bytes, about {cost.tokens:,} tokens before the first word{more}"

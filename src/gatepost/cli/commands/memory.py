@@ -1,12 +1,12 @@
 """`gatepost memory`: what agents keep beyond their conversations."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -108,17 +108,7 @@ def undo(run: CommandRun, done: UndoneMemories) -> None:
 
 def _read_file(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation takes what is in the file."""
-    try:
-        with Path(args["entries"]).expanduser().open("rb") as file:
-            data = file.read(LARGEST_IMPORT + 1)
-        text = data.decode()
-    except OSError as error:
-        raise Invalid("FILE", f"{args['entries']} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid("FILE", f"{args['entries']} is no text in UTF-8") from None
-    if len(data) > LARGEST_IMPORT:
-        raise Invalid("FILE", f"{args['entries']} has more than {LARGEST_IMPORT} bytes")
-    return {**args, "entries": text}
+    return {**args, "entries": read_text("FILE", args["entries"], LARGEST_IMPORT)}
 
 
 @memory_command.command("import")

@@ -1,12 +1,12 @@
 """`gatepost permit`: requests that wait for a person's decision."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import zone_of
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, list_next_steps, summarize_request
@@ -118,12 +118,7 @@ def _add_input(home: Home, args: dict[str, Any], edit: bool, given: str | None) 
 
 
 def _read_input(given: str) -> str:
-    if not given.startswith("@"):
-        return given
-    try:
-        return Path(given[1:]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid("--input", f"{given[1:]} cannot be read: {error}") from None
+    return read_text("--input", given[1:]) if given.startswith("@") else given
 
 
 def _parse_input(option: str, text: str) -> dict[str, Any]:

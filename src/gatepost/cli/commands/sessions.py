@@ -1,17 +1,18 @@
-"""`gatepost session`: the conversations of agents."""
+"""`gatepost session`, `gatepost stop`: the conversations of agents."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.cli.operation_runner import zone_of
-from gatepost.core.errors import Invalid
+from gatepost.cli.given_files import read_text
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import home_of, zone_of
+from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.money import render_usd
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
 from gatepost.serve.control.arguments.sessions import (
     CloseResult,
@@ -24,6 +25,9 @@ from gatepost.serve.control.arguments.sessions import (
     SessionDetails,
     SetSessionArgs,
     ShowSessionArgs,
+    StopAllSessionsArgs,
+    StopResult,
+    StopSessionArgs,
 )
 from gatepost.store.sessions.forks import ForkedSession, ForkMethod
 from gatepost.store.sessions.replays import StartedReplay, TurnOutcome
@@ -98,19 +102,10 @@ def _read_files(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation has texts where the command has files."""
     read = dict(args)
     if args.get("agents_md"):
-        read["agents_md"] = _read_file("--agents-md", args["agents_md"])
+        read["agents_md"] = read_text("--agents-md", args["agents_md"])
     if args.get("skill"):
-        read["skill"] = {name: _read_file("--skill", path) for name, path in args["skill"].items()}
+        read["skill"] = {name: read_text("--skill", path) for name, path in args["skill"].items()}
     return read
-
-
-def _read_file(option: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Invalid(option, f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid(option, f"{path} is no text in UTF-8") from None
 
 
 @session_command.command()
@@ -143,3 +138,39 @@ def _render_outcome(outcome: TurnOutcome | None) -> str:
     head = f" ({outcome.state}, ${outcome.micro / 1_000_000:.4f}, {took})"
     said = outcome.answer or (f"error: {outcome.error}" if outcome.error else "(nothing)")
     return f"{head}: {said}"
+
+
+@click.command()
+@click.argument("session", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every session of every group.")
+@click.option("--json", "as_json", is_flag=True, help="A list of {id, stopped}.")
+@click.pass_obj
+def stop_command(home: str | None, session: str | None, everything: bool, as_json: bool) -> int:
+    """End the running turn of SESSION, and what waits behind it: model calls are cut, the sandbox is killed, people are
+    told.
+
+    SESSION is an id or the beginning of one; `gatepost group show FOLDER` lists them.
+    """
+    if bool(session) == everything:
+        raise click.UsageError("name a SESSION, or say --all")
+    place = home_of(home)
+    done = [_stop_one(place, session)] if session else call_operation(place, StopAllSessionsArgs, {})
+    if as_json:
+        output.print_json(to_json(done))
+        return 0
+    stopped = [each.id for each in done if each.stopped]
+    for each in stopped:
+        output.print_line(f"{each} is stopped")
+    if not stopped:
+        output.print_line("nothing was running")
+    return 0
+
+
+def _stop_one(place: Home, beginning: str) -> StopResult:
+    live = call_operation(place, ListSessionsArgs, {})
+    chosen = [each.id for each in live if each.id.startswith(beginning)]
+    if len(chosen) != 1:
+        raise NotFound(
+            "live session", beginning, "several begin like that" if chosen else "`gatepost session list` shows them"
+        )
+    return call_operation(place, StopSessionArgs, {"id": chosen[0]})

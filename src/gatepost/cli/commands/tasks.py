@@ -1,13 +1,13 @@
 """`gatepost task`: scheduled work of agents."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
 from gatepost.cli import output
+from gatepost.cli.given_files import read_text
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -49,16 +49,9 @@ def _read_script(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     """The operation takes what is in the file."""
     if not args["script"]:
         return args
-    try:
-        with Path(args["script"]).expanduser().open("rb") as file:
-            data = file.read(LARGEST_SCRIPT + 1)
-        script = data.decode()
-    except OSError as error:
-        raise Invalid("--script", f"{args['script']} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Invalid("--script", f"{args['script']} is no text in UTF-8") from None
-    if len(data) > LARGEST_SCRIPT or not script.strip():
-        raise Invalid("--script", f"{args['script']} is {'too large' if script.strip() else 'empty'}")
+    script = read_text("--script", args["script"], LARGEST_SCRIPT)
+    if not script.strip():
+        raise Invalid("--script", f"{args['script']} is empty")
     return {**args, "script": script}
 
 

@@ -40,7 +40,6 @@ from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.sessions import due_sessions, sessions, sleeping_turns, turns
 from gatepost.store.sessions.turns import TurnState
 
-AGAIN_S = 1.0
 LOST = "another gateway has taken over from this one"
 
 EndLife = Callable[[Db, str, int], bool]

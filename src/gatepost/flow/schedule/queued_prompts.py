@@ -14,13 +14,12 @@ from msgspec import Struct
 
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
 from gatepost.flow.schedule.times import render_late
-from gatepost.store.messages import messages
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import NewTaskRow, WaitingLoad
 from gatepost.store.messages.messages import NewPrompt
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
-from gatepost.store.schedule import task_inbox
-from gatepost.store.schedule.task_inbox import NewTaskRow, WaitingLoad
 from gatepost.store.schedule.tasks import Task, TaskContext
 from gatepost.store.sessions import agents, sessions, timeline
 from gatepost.store.sessions.sessions import SessionMode
@@ -81,7 +80,7 @@ def _check_loads(db: Db, placed: Sequence[QueuedPrompt]) -> list[QueuedPrompt]:
     there = sorted({each.session_id for each in placed if each.session_id})
     if not there:
         return list(placed)
-    loads = task_inbox.count_waiting(db, there)
+    loads = inbox.count_waiting_tasks(db, there)
     checked: list[QueuedPrompt] = []
     for each in placed:
         load, more = loads.get(each.session_id, WaitingLoad()), len(each.time.task.prompt)
@@ -120,7 +119,7 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: F
             behind.append((each.message_id, OriginChain(tuple(people), task.depth)))
     if behind:
         origins.put_all(db, behind)
-    task_inbox.enqueue_all(db, rows, now)
+    inbox.enqueue_tasks(db, rows, now)
     for each in queued:
         if each.time.task.instance == agents.INSTANCE:
             agents.set_prompted(db, each.session_id, now)

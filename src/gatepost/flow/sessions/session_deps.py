@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from gatepost.core.clock import Clock, to_microseconds
+from gatepost.core.clock import Clock, ListeningTime, to_microseconds
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import FairThreadPool
@@ -22,7 +22,7 @@ from gatepost.flow.sessions.host.memory_pressure import HostMemory, read_memory
 from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox.group_limits import TURN_S
-from gatepost.flow.sessions.session_ending import ListeningTime, SessionTimeouts
+from gatepost.flow.sessions.session_ending import SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
 from gatepost.store.messages.file_passing import FilePassing

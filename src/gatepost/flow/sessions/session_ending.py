@@ -9,13 +9,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.core.clock import SECOND, Clock
+from gatepost.core.clock import SECOND
 from gatepost.store.sessions.sleeping_turns import ASLEEP
 from gatepost.store.sessions.turn_failures import MOST_SPARED, FailureCause
 from gatepost.store.sessions.turns import Turn
 
 SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
-LONGEST_GAP = 2 * SECOND  # between two ticks; what is beyond it was a pause of ours
 
 
 class Retry(StrEnum):
@@ -74,23 +73,6 @@ class Ending(Struct, frozen=True):
             keeps_continuation=not counts,
             passing=self.retry is Retry.LATER,
         )
-
-
-class ListeningTime:
-    """Microseconds during which this gateway listened, by the monotonic clock. The watcher ticks; a gap between two
-    ticks counts as `LONGEST_GAP` at most."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until_tick, self._tick_at = 0, clock.monotonic()
-
-    def now(self) -> int:
-        return self._until_tick + min(max(self._clock.monotonic() - self._tick_at, 0), LONGEST_GAP)
-
-    def tick(self) -> int:
-        """The watcher runs: what came before this is listened for. The moment."""
-        self._until_tick, self._tick_at = self.now(), self._clock.monotonic()
-        return self._until_tick
 
 
 class SessionVerdict(StrEnum):

@@ -18,13 +18,14 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from gatepost import __version__
-from gatepost.inside import programs, workspace_files
+from gatepost.inside import workspace_files
 from gatepost.inside.acp import protocol
 from gatepost.inside.acp.protocol import AcpEventBuilder
 from gatepost.inside.agent_loop import CUT_ANSWER
 from gatepost.inside.coding_agent import (
     CodingAgent,
     CodingAgentOptions,
+    find_program,
     is_broken_off,
     is_cut,
     read_last_piece,
@@ -84,7 +85,7 @@ def read_command(command: str) -> list[str]:
         program, *arguments = shlex.split(command)
     except ValueError as error:
         raise Misconfigured(f"the option command is no command: {error}: {command}") from None
-    return [programs.find(program), *arguments]
+    return [find_program(program), *arguments]
 
 
 def read_env(given: dict[str, str] | list[str] | str) -> dict[str, str]:

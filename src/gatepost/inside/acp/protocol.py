@@ -16,7 +16,7 @@ from gatepost.inside.drafts import GrowingText
 from gatepost.inside.jsonrpc_process import Json, JsonRpcFailure
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.media import MIMES, MediaKind
-from gatepost.inside.overflow_errors import find_overflow
+from gatepost.inside.model.overflow_errors import find_overflow
 from gatepost.inside.provider_errors import BUDGET, LONGEST, ProviderError
 from gatepost.inside.providers.contract import Event, StatusLine, Text, ToolResult, ToolUse
 from gatepost.mailbox.runner_frames import TurnErrorClass

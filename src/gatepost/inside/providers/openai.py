@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.agent_loop import AgentLoop
-from gatepost.inside.conversation import ConversationMessage, UserMessage, list_blocks
 from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind, get_audio_format
-from gatepost.inside.model_api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
+from gatepost.inside.model.api import CompletionReply, CompletionRequest, ReplyStreamReader, RequestedToolCall
+from gatepost.inside.model.conversation import ConversationMessage, UserMessage, list_blocks
 from gatepost.inside.prompts import prompt
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider

@@ -20,6 +20,7 @@ LONGEST_FENCE = 8
 DEEPEST_INDENT = 3
 
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")  # XML has none of them
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
 _ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])[ \t]+(?=\S)")
 _DELIMITER_ROW = frozenset("|-: \t")
 
@@ -84,7 +85,7 @@ class MarkdownReader:
             return at + 1
         if (edge := read_fence(line.lstrip(" ") if self._indents else line)) is not None:
             return self._read_code(lines, at, depth, edge.mark, edge.info)
-        if _is_rule(line):
+        if _RULE.fullmatch(line.strip()):
             self._add(TextBlock(kind=BlockKind.RULE, quote=depth))
         elif (heading := read_heading(line)) is not None:
             level = min(6, len(line.lstrip()) - len(line.lstrip().lstrip("#")))
@@ -189,12 +190,6 @@ def _strip_quote(line: str, most: int = DEEPEST) -> tuple[int, str]:
         line = body[2:] if body[1:2] == " " else body[1:]
         depth += 1
     return depth, line
-
-
-def _is_rule(line: str) -> bool:
-    body = line.strip()
-    signs = set(body) - {" ", "\t"}
-    return len(signs) == 1 and next(iter(signs)) in "-*_" and sum(1 for sign in body if sign in signs) >= 3
 
 
 def _is_table(line: str, depth: int, below: str, wanted: int) -> bool:

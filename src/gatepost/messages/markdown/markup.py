@@ -56,6 +56,7 @@ __all__ = [
 
 _BOX = re.compile(r"\[([ xX])\](?: +|\Z)")
 _INDENTED = frozenset({BlockKind.PARAGRAPH, BlockKind.CODE})
+_TEXTLESS = frozenset({BlockKind.RULE, BlockKind.TABLE})
 _CALL = re.compile(r"(?<!\w)@")
 LONGEST = 20_000  # characters; a longer text keeps its marks as words
 WIDEST_TABLE = 72  # columns of signs; a wider one would break on a phone
@@ -95,7 +96,7 @@ def render_counted(text: str, dialect: Dialect) -> tuple[str, int]:
     text, reader = clean_text(text), MarkdownReader()
     out = ""
     if len(text) <= LONGEST:
-        blocks = [block for block in reader.read_blocks(text) if not _is_empty(block)]
+        blocks = [each for each in reader.read_blocks(text) if each.kind in _TEXTLESS or each.text.strip()]
         out = (_render_html if dialect.html else _render_lines)(blocks, dialect, reader)
     if not out.strip():
         out = "\n".join(dialect.escape_start(dialect.escape(line)) for line in text.split("\n"))
@@ -103,10 +104,6 @@ def render_counted(text: str, dialect: Dialect) -> tuple[str, int]:
     if dialect.pings is not None:
         out = dialect.pings.sub(lambda found: found[0] + SPACER, out)
     return out, reader.visits
-
-
-def _is_empty(block: TextBlock) -> bool:
-    return block.kind not in (BlockKind.RULE, BlockKind.TABLE) and not block.text.strip()
 
 
 # Lines: every platform but those of HTML.

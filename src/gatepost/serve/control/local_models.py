@@ -26,7 +26,6 @@ PORTS = (11434, 1234, 8080, 8000, 30000, 1337, 4891, 5000, 8081, 8888)
 FIND_S, ASK_S, PROBE_S = 5.0, 2.0, 180.0  # a model that is not in memory yet is read from its disk first
 LARGEST = 4 * 1024 * 1024  # bytes of an answer
 MOST_MODELS, LONGEST_NAME = 100, 200
-SMALL_WINDOW = 8192  # tokens; the prompt of an agent takes half of less
 _FEW, _MOST_MEASURED = 300, 8000  # words of a text that shows how many tokens a word has; tokens of the long one
 _CUT = 0.9  # of what the long one should count: with less, some of it was left out
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)

@@ -133,6 +133,25 @@ class Audience(Struct, frozen=True):
         people = (make_reader(MemoryScope.PERSON, each, "", "") for each in self.names)
         return (MemoryScope.AGENT, MemoryScope.FAMILY, *room, *people)
 
+    def make_memory(
+        self, text: str, trust: MemoryTrust, now: int, *, message_id: int | None, speaker: str, turn_id: str = ""
+    ) -> Memory:
+        """Return a new entry, known to the one person who reads here alone, else to the room."""
+        person = self.names[0] if self.names else ""
+        return Memory(
+            folder=self.folder,
+            text=text,
+            scope=MemoryScope.PERSON if person else MemoryScope.ROOM,
+            person=person,
+            instance="" if person else self.instance,
+            address="" if person else self.address,
+            message_id=message_id,
+            speaker=speaker,
+            trust=trust,
+            turn_id=turn_id,
+            created_at=now,
+        )
+
 
 def make_reader(scope: MemoryScope, person: str, instance: str, address: str) -> str:
     """Return one word of the index for everybody who may be told."""

@@ -5,10 +5,11 @@
 Every row that is not in an end state has `next_at`, the moment by which somebody must have looked at it again.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gatepost.store.engine.table import Table
 from gatepost.store.messages import message_steps, messages
@@ -77,6 +78,20 @@ class InboxEntry(Struct, frozen=True):
     created_at: int
     updated_at: int
     continues: str  # the turns that worked on it before a restore, with a space between their ids
+
+
+class WaitingLoad(Struct, frozen=True):
+    """Work that waits in a session, or goes on there."""
+
+    rows: int = 0
+    chars: int = 0
+
+
+class NewTaskRow(Struct, frozen=True):
+    message_id: int
+    session_id: str
+    folder: str
+    seq: int
 
 
 INBOX = Table("inbox", InboxEntry)
@@ -399,3 +414,31 @@ def list_contents_only_for(db: Db, folder: str) -> list[str]:
         (folder, folder),
     )
     return [str(row[0]) for row in rows]
+
+
+def count_waiting_tasks(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
+    """By session: its firings that have not ended, which are as many as a session may have at most."""
+    rows = db.rows(
+        "SELECT i.session_id, COUNT(*), SUM(LENGTH(m.text)) FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.session_id IN ({', '.join('?' * len(session_ids))}) AND {OPEN_I} AND i.mode = 'task'"
+        " GROUP BY i.session_id",
+        session_ids,
+    )
+    return {str(row[0]): WaitingLoad(int(row[1]), int(row[2])) for row in rows}
+
+
+def enqueue_tasks(db: Db, new: Sequence[NewTaskRow], now: int) -> None:
+    """Messages that wake their sessions once nothing else waits there. Due at once."""
+    INBOX.add_rows(
+        db,
+        "",
+        NewTaskRow.__struct_fields__,
+        [*map(astuple, new)],
+        mode=InboxMode.TASK,
+        rights=firings.RIGHTS,
+        state=InboxState.QUEUED,
+        next_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+    message_steps.add_queued(db, [each.message_id for each in new], now)

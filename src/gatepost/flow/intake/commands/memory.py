@@ -8,8 +8,6 @@ from gatepost.store.memory import memories
 from gatepost.store.memory.memories import (
     LONGEST_TEXT,
     Audience,
-    Memory,
-    MemoryScope,
     MemoryTrust,
 )
 from gatepost.store.rights import audit
@@ -34,24 +32,13 @@ def remember(call: CommandCall) -> IntakeResult:
     if not text or len(text) > LONGEST_TEXT:
         return call.refuse(f"Write what to remember behind it, in at most {LONGEST_TEXT} characters.")
     audience = _find_audience(call)
-    alone = bool(audience.names)
-    entry = Memory(
-        folder=call.folder,
-        text=text,
-        scope=MemoryScope.PERSON if alone else MemoryScope.ROOM,
-        person=audience.names[0] if alone else "",
-        instance="" if alone else audience.instance,
-        address="" if alone else audience.address,
-        message_id=case.id,
-        speaker=case.arrival.inbound.sender,
-        trust=_judge(call),
-        created_at=case.now,
-    )
+    speaker = case.arrival.inbound.sender
+    entry = audience.make_memory(text, _judge(call), case.now, message_id=case.id, speaker=speaker)
     if reason := memories.make_room(case.db, entry):
         return call.refuse(f"{reason[0].upper()}{reason[1:]}.")
     made = memories.add(case.db, entry)
     _audit(call, "memory.add", made.id)
-    where = "for you alone" if alone else "for this chat"
+    where = "for you alone" if audience.names else "for this chat"
     return call.answer(f"Remembered {where}. `/forget {made.id}` drops it.")
 
 

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from math import inf
 
-from gatepost.inside import bridge, media, programs
+from gatepost.inside import bridge, media
 from gatepost.inside.agent_loop import CUT_ANSWER, SUMMING_UP
-from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
+from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions, find_program
 from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, own_servers
 from gatepost.inside.prompts import prompt
@@ -90,7 +90,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         transcripts = place.state / "home" / "sessions"
         log = SentPromptLog(place.state / "handed.json", transcripts, "*/*/*/rollout-*-{}.jsonl")
         super().__init__(place, CodexOptions, log, AFTER_PLAN)
-        self._program = programs.find("codex")
+        self._program = find_program("codex")
         self._model = self._effort = ""
         self._turn = ""  # the one that runs, as Codex names it
         self._last = ""  # the one before

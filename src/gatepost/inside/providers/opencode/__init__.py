@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from gatepost.inside import bridge, forwarder, programs
+from gatepost.inside import bridge, forwarder
 from gatepost.inside.agent_loop import CUT_ANSWER
-from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions
+from gatepost.inside.coding_agent import CodingAgent, PermissionVerdict, RetryingAgentOptions, find_program
 from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.prompts.system_prompt import system_prompt
@@ -119,7 +119,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         super().__init__(place, OpencodeOptions, self._sent, AFTER_PLAN)
         if not place.model:
             raise Misconfigured(f"opencode must be told its model: gatepost group set {place.folder} model=NAME")
-        self._program = programs.find("opencode")
+        self._program = find_program("opencode")
         self._system = ""
         self._copied: frozenset[str] = frozenset()  # messages of a fork, of which opencode tells as if they were new
 

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.core.record_changes import get_given, make_change
 from gatepost.core.record_fields import ShownAs, argument, option, shown
-from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.flow.reports import GroupFile, GroupFileText, PromptCost, WrittenGroupFile
 from gatepost.serve.control.declaration import OperationArgs, declares, list_fields
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
@@ -160,3 +160,15 @@ class LinkGroupArgs(_LinkArgs, frozen=True):
 @declares("group.unlink", right=WRITE)
 class UnlinkGroupArgs(_LinkArgs, frozen=True):
     """Take back what `group link` gave."""
+
+
+@declares("prompt.show", right=READ, needs_home=True)
+class ShowPromptArgs(OperationArgs[PromptCost], frozen=True):
+    """What a turn of an agent costs before a word is said, by part: its files, skills and rules, and each tool.
+
+    Tokens are estimated from bytes. What the agent's own program adds is not counted.
+    """
+
+    folder: Annotated[
+        str, argument("The agent: its group's place.", metavar="AGENT", scope=True, examples=("acme/eng",))
+    ]

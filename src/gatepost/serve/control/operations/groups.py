@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder, check_removable, tier_of
 from gatepost.core.errors import Invalid, NotFound, did_you_mean
 from gatepost.core.home import Home
@@ -31,9 +32,12 @@ from gatepost.flow.gateways.folder_check import (
 )
 from gatepost.flow.group_files import SKILLS, is_skill_name
 from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
-from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
+from gatepost.flow.prompt_cost import measure_prompt
+from gatepost.flow.reports import GroupFile, GroupFileText, PromptCost, WrittenGroupFile
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.flow.sessions.runner.runner_welcome import render_rules_everywhere
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.extra_mounts import (
     find_key_file,
     grant_mounts,
@@ -47,6 +51,7 @@ from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.skills.agreements import agree_to_read, change_file
 from gatepost.flow.skills.skill_card import ReadSkill
 from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
+from gatepost.gate.policies import visible_tools
 from gatepost.messages.text import clean
 from gatepost.messages.visible_text import hides_something
 from gatepost.sandboxes.contract import SANDBOXES
@@ -64,10 +69,12 @@ from gatepost.serve.control.arguments.groups import (
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
+    ShowPromptArgs,
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.serve.control.operations.access import load_group_policy, load_tools
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.messages import destinations, inbox
@@ -76,9 +83,10 @@ from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
-from gatepost.store.sessions import groups, sessions, skills, turns, worktrees
+from gatepost.store.sessions import groups, pinned_rules, sessions, skills, turns, worktrees
 from gatepost.store.sessions.groups import Group, GroupSettings
-from gatepost.store.sessions.skills import SkillSource
+from gatepost.store.sessions.pinned_rules import PinnedRule
+from gatepost.store.sessions.skills import EffectiveSkill, SkillSource
 
 LONGEST_TEXT = 200  # of a name, and of a model's
 HIDES = "has characters that cannot be seen, and an agent would go by them; take them out."
@@ -441,3 +449,25 @@ async def unlink_group(deps: OperationDeps, args: UnlinkGroupArgs) -> GroupLink:
         return known.target_folder
 
     return GroupLink(args.folder, args.name, await deps.write(remove))
+
+
+@operation
+async def show_prompt(deps: OperationDeps, args: ShowPromptArgs) -> PromptCost:
+    group, policy, rules, found = await deps.store.read(_load_prompt, deps.config, args.folder)
+    tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
+
+    def measure() -> PromptCost:
+        said = render_rules_everywhere(rules)
+        return measure_prompt(deps.home, group, said, found, visible_tools(tools, policy), policy)
+
+    return await asyncio.to_thread(measure)
+
+
+def _load_prompt(
+    db: Db, config: Config, folder: str
+) -> tuple[Group, GroupPolicy, Sequence[PinnedRule], Sequence[EffectiveSkill]]:
+    group = load_effective_group(db, config, folder)
+    if group is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    rules, found = pinned_rules.list_for_group(db, folder), skills.list_effective(db, folder)
+    return group, load_group_policy(db, config, folder), rules, found

@@ -18,7 +18,7 @@ from gatepost.channels.whatsapp import wire
 from gatepost.channels.whatsapp.adapter import REPORTS, WhatsAppCloud
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import Config
-from gatepost.flow.channel_listener import StoreCursor
+from gatepost.flow.channel_supervisor import StoreCursor
 from gatepost.store.port import Store
 
 if TYPE_CHECKING:

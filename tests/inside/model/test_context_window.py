@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.inside.context_window import (
+from gatepost.inside.http_client import parse_endpoint
+from gatepost.inside.model.context_window import (
     USUAL,
     LearntWindow,
     ModelWindow,
@@ -15,7 +16,6 @@ from gatepost.inside.context_window import (
     find_listed_window,
     find_vendor_window,
 )
-from gatepost.inside.http_client import parse_endpoint
 from gatepost.inside.providers.openai import ChatCompletionsApi
 from gatepost_testing.models import MODEL, ModelEndpoint
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gatepost.inside.overflow_errors import ContextOverflow, find_overflow
+from gatepost.inside.model.overflow_errors import ContextOverflow, find_overflow
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.mailbox.runner_frames import TurnErrorClass
 

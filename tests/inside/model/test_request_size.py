@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.inside.conversation import (
+from gatepost.inside.model.conversation import (
     AssistantMessage,
     AssistantToolCall,
     ConversationMessage,
@@ -11,14 +11,14 @@ from gatepost.inside.conversation import (
     ToolResultEntry,
     UserMessage,
 )
-from gatepost.inside.conversation_summary import (
+from gatepost.inside.model.conversation_summary import (
     MOST_PARTS,
     choose_summary_end,
     list_summed_up,
     sketch_summary,
     split_transcript,
 )
-from gatepost.inside.request_size import (
+from gatepost.inside.model.request_size import (
     ContextBudget,
     TokenFigure,
     estimate_tokens,

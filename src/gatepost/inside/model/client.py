@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
-from gatepost.inside.model_api import CompletionReply, CompletionRequest, ModelApi, ReplyStreamReader
+from gatepost.inside.model.api import CompletionReply, CompletionRequest, ModelApi, ReplyStreamReader
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.mailbox.runner_frames import TurnErrorClass
 

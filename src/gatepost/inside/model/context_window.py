@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, TypeVar
 import msgspec
 
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, get_request
-from gatepost.inside.model_api import ModelApi
+from gatepost.inside.model.api import ModelApi
 from gatepost.mailbox.outbound import now
 
 USUAL = 32_768  # of a model that nobody says anything of

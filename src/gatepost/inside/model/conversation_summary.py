@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from gatepost.inside.conversation import (
+from gatepost.inside.model.conversation import (
     AssistantMessage,
     ConversationMessage,
     PlacedMessage,
     UserMessage,
 )
+from gatepost.inside.model.request_size import BYTES_PER_TOKEN, ContextBudget, get_size, get_text_size, shorten
 from gatepost.inside.provider_errors import ProviderError
-from gatepost.inside.request_size import BYTES_PER_TOKEN, ContextBudget, get_size, get_text_size, shorten
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 MOST_PARTS = 12  # of what is summed up; more is shortened before

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from gatepost.inside.context_window import ModelWindow
-from gatepost.inside.conversation import (
+from gatepost.inside.mcp_client import McpTool
+from gatepost.inside.media import IMAGES
+from gatepost.inside.model.api import CompletionRequest
+from gatepost.inside.model.context_window import ModelWindow
+from gatepost.inside.model.conversation import (
     AssistantEntry,
     AssistantMessage,
     ConversationEntry,
@@ -19,7 +22,7 @@ from gatepost.inside.conversation import (
     order_messages,
     place_messages,
 )
-from gatepost.inside.conversation_summary import (
+from gatepost.inside.model.conversation_summary import (
     KEPT_PART,
     AskModel,
     ConversationSummary,
@@ -28,12 +31,8 @@ from gatepost.inside.conversation_summary import (
     sketch_summary,
     summarize,
 )
-from gatepost.inside.mcp_client import McpTool
-from gatepost.inside.media import IMAGES
-from gatepost.inside.model_api import CompletionRequest
-from gatepost.inside.overflow_errors import ContextOverflow
-from gatepost.inside.provider_errors import ProviderError
-from gatepost.inside.request_size import (
+from gatepost.inside.model.overflow_errors import ContextOverflow
+from gatepost.inside.model.request_size import (
     BYTES_PER_TOKEN,
     MOST_PICTURES,
     ContextBudget,
@@ -49,6 +48,7 @@ from gatepost.inside.request_size import (
     is_cut_silently,
     select_pictures,
 )
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 MOST_FITS = 6  # sizes in which one request is made

@@ -9,7 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gatepost.inside.conversation import (
+from gatepost.inside.mcp_client import McpTool
+from gatepost.inside.media import IMAGES, MediaBlock, MediaKind
+from gatepost.inside.model.conversation import (
     AssistantMessage,
     AssistantToolCall,
     ConversationMessage,
@@ -17,8 +19,6 @@ from gatepost.inside.conversation import (
     ToolResultEntry,
     UserMessage,
 )
-from gatepost.inside.mcp_client import McpTool
-from gatepost.inside.media import IMAGES, MediaBlock, MediaKind
 
 BYTES_PER_TOKEN = 3.0  # careful: English has more than four
 GROWTH = 0.25  # tokens a byte, at least, of what came since the last figure

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from gatepost.inside.context_window import is_window
+from gatepost.inside.model.context_window import is_window
 
 LONGEST = 4000  # characters of an error that are looked at
 

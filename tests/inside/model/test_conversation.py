@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.inside.agent_loop import make_tool_call
-from gatepost.inside.conversation import (
+from gatepost.inside.media import MediaKind
+from gatepost.inside.model.api import RequestedToolCall
+from gatepost.inside.model.conversation import (
     MISSING,
     AssistantEntry,
     AssistantMessage,
@@ -21,8 +23,6 @@ from gatepost.inside.conversation import (
     UserMessage,
     order_messages,
 )
-from gatepost.inside.media import MediaKind
-from gatepost.inside.model_api import RequestedToolCall
 
 
 def test_an_answer_stands_before_what_came_meanwhile() -> None:

@@ -5,8 +5,8 @@ from typing import Protocol
 
 import msgspec
 
-from gatepost.inside.conversation import ConversationMessage
 from gatepost.inside.mcp_client import McpTool
+from gatepost.inside.model.conversation import ConversationMessage
 
 
 class RequestedToolCall(msgspec.Struct, frozen=True):
