@@ -334,7 +334,7 @@ CREATE TABLE spending (
         spent BIGINT NOT NULL DEFAULT 0,
         reserved BIGINT NOT NULL DEFAULT 0 CHECK (reserved >= 0),
         told_near BIGINT NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
-        told_stop BIGINT NOT NULL DEFAULT 0, refuses BIGINT NOT NULL DEFAULT 0, raised BIGINT NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        told_stop BIGINT NOT NULL DEFAULT 0, refuses BIGINT NOT NULL DEFAULT 0, raised BIGINT NOT NULL DEFAULT 0, needed BIGINT NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     );
 CREATE TABLE spent_tickets (

@@ -772,7 +772,7 @@ CREATE TABLE spending (
         spent INTEGER NOT NULL DEFAULT 0,
         reserved INTEGER NOT NULL DEFAULT 0 CHECK (reserved >= 0),
         told_near INTEGER NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
-        told_stop INTEGER NOT NULL DEFAULT 0, refuses INTEGER NOT NULL DEFAULT 0, raised INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        told_stop INTEGER NOT NULL DEFAULT 0, refuses INTEGER NOT NULL DEFAULT 0, raised INTEGER NOT NULL DEFAULT 0, needed INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     ) STRICT;
 CREATE TABLE spent_tickets (

@@ -80,9 +80,13 @@ def render_parked(status: BudgetStatus) -> str:
     waits = "Your message waits: whoever may decide it is asked for more."
     if status.cap is not None:
         return f"{_render_cap_notice(status, status.cap)} {waits}"
+    name, amounts = render_name(status), render_amounts(status)
+    why = f"{name} is spent: {amounts}."
+    if not status.is_spent:
+        needed = render_usd(status.needed)
+        why = f"{name} is too small for the next step: {amounts} are spent, and it may cost {needed}."
     return (
-        f"{render_name(status)} is spent: {render_amounts(status)}. {waits}"
-        f" If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
+        f"{why} {waits} If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
     )
 
 

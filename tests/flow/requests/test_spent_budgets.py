@@ -19,16 +19,18 @@ from gatepost.flow.requests.decide import Decision, decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.store.messages import messages
-from gatepost.store.money import budgets, costs
+from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
 from gatepost.store.money.costs import NewCost
+from gatepost.store.money.reservations import BudgetDenial, BudgetReservation
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
-from gatepost.store.sessions import sessions
+from gatepost.store.sessions import sessions, turn_claims, turn_failures
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost_testing.clock import NOON
 
 RULES = AskingRules(escalate=60 * SECOND, expire=2 * DAY, quorum=1)
@@ -293,3 +295,72 @@ def test_a_limit_of_the_gateway_is_raised_by_owners_alone(acme: Db) -> None:
     assert not answer(acme, "yes", ADA).decided and answer(acme, "yes", BOB).decided
     found = budgets.find_session_cap(acme, session)
     assert found is not None and found.limit == 2 * MICRO
+
+
+def break_first_step(db: Db, words: str, needed: int, spent: int = 0) -> spent_budgets.HeldTurn | None:
+    """A turn whose first call costs more than is left, as its end is settled. `spent`: by it before."""
+    said, now = say(db, words), NOON
+    claim = turn_claims.claim(db, said.wake[0], "scripted", "test", now, 60 * SECOND, 20, ready=True)
+    assert claim is not None
+    turn = claim.turn
+    if spent:
+        new = NewCost(key=f"c{next(_ids)}", at=now, folder="acme", model="m", micro=spent)
+        costs.add_external(db, replace(new, session_id=turn.session_id, turn_id=turn.id), now)
+    denied = reservations.reserve(db, "acme", EVE, turn.session_id, turn.id, "m", needed, now)
+    assert isinstance(denied, BudgetDenial) and not denied.busy
+    cause = FailureCause(reason="no room", final=True)
+    broken = turn_failures.record_failure(db, turn.id, turn.epoch, cause, TurnRetryPolicy(), now)
+    assert broken is not None and broken.failed == (said.receipt.message_id,)
+    return spent_budgets.hold_failed(db, CHANNELS, RULES, turn, broken.failed, EVE, now)
+
+
+def test_what_a_budget_is_too_small_for_waits_with_a_card_that_says_how_much_it_takes(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    assert break_first_step(acme, "one", 50_000) is not None
+    asked = get_pending(acme)
+    assert asked.input["spent"] == "$0.00 of $0.01" and asked.input["the next step may cost"] == "$0.05"
+    assert [each.label for each in list_choices(asked)] == [
+        "$0.29 more",
+        "Deny",
+    ]  # the step, and $0.25 for what follows
+    assert list_states(acme) == {"one": "held"}
+    assert break_first_step(acme, "two", 60_000) is not None
+    assert get_pending(acme).id == asked.id  # one card
+
+
+def test_a_card_about_a_small_budget_waits_until_there_is_room_for_the_step(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    break_first_step(acme, "one", 50_000)
+    for limit, state in ((40_000, "held"), (50_000, "queued")):
+        budgets.put(acme, ACME, Period.DAY, limit, "test", NOON)
+        waiting_requests.hurry(acme, RequestKind.BUDGET, NOON)
+        move_due(acme, RULES, CHANNELS, NOON)
+        assert list_states(acme) == {"one": state}
+
+
+def test_more_for_a_small_budget_lets_the_message_of_the_broken_turn_go_on(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    break_first_step(acme, "one", 50_000)
+    decision = answer(acme, "yes")
+    assert decision.decided and len(decision.wake) == 1 and list_states(acme) == {"one": "queued"}
+    claim = turn_claims.claim(acme, decision.wake[0], "scripted", "test", NOON, 60 * SECOND, 20, ready=True)
+    assert claim is not None
+    held = reservations.reserve(acme, "acme", EVE, claim.turn.session_id, claim.turn.id, "m", 50_000, NOON)
+    assert isinstance(held, BudgetReservation)
+
+
+def test_a_no_to_more_for_a_small_budget_refuses_what_waits_and_asks_no_more(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    break_first_step(acme, "one", 50_000)
+    answer(acme, "no")
+    assert list_states(acme) == {"one": "refused"}
+    assert break_first_step(acme, "two", 50_000) is None
+    assert list_states(acme)["two"] == "failed" and waiting_requests.list_pending(acme) == []
+
+
+def test_a_budget_of_nothing_and_a_turn_that_has_spent_are_not_asked_about(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 0, "test", NOON)
+    assert break_first_step(acme, "one", 50_000) is None
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    assert break_first_step(acme, "two", 50_000, spent=1) is None
+    assert waiting_requests.list_pending(acme) == []

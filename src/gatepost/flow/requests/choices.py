@@ -17,6 +17,7 @@ from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind, Re
 
 LONGEST_NAME = 30  # characters of a tool, a group, a room or a person; four of them fit a title
 LONGEST_SAID = 200  # of the words that the agent was given
+NEXT_STEP = "the next step may cost"  # in the input of a request about a budget that is too small for it
 LONGEST_INPUT = 30_000  # of all arguments that a card shows, with what goes out before it
 GROUPS = "groups"  # of a room: those that may be chosen, in its input …
 GROUP = "group"  # … and the one that was, in its answer
@@ -250,7 +251,8 @@ def render_title(request: Request, facts: CardFacts) -> str:
     if request.kind is RequestKind.RESTORED:
         return "This gateway was restored or copied: send what was under way?"
     if request.kind is RequestKind.BUDGET:
-        return f"{request.input.get('budget')} is spent, and messages wait"
+        how = "too small for the next step" if NEXT_STEP in request.input else "spent"
+        return f"{request.input.get('budget')} is {how}, and messages wait"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:

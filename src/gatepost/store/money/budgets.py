@@ -73,6 +73,7 @@ class BudgetStatus(Struct, frozen=True):
     ends_at: int
     refuses: bool = False  # the last call did not fit, though something is left
     cap: Cap | None = None
+    needed: int = 0  # what that call could have cost
 
     @property
     def left(self) -> int:
@@ -295,20 +296,21 @@ def _read_capped(db: Db, scope: BudgetScope, cap: Cap, session_id: str, starts_a
     is_turn = scope.kind is BudgetScopeKind.TURN
     span, ends_at = (CapSpan.TURN, 0) if is_turn else (CapSpan.SESSION, NEVER)
     row = db.row(
-        "SELECT COALESCE(MAX(spent), 0), COALESCE(MAX(raised), 0), COALESCE(MAX(refuses), 0),"
+        "SELECT COALESCE(MAX(spent), 0), COALESCE(MAX(raised), 0), COALESCE(MAX(refuses), 0), COALESCE(MAX(needed), 0),"
         " (SELECT COALESCE(SUM(worst), 0) FROM reservations WHERE session_id = ?"
         f" AND {'charged_turn = ?' if is_turn else 'at >= ?'}) FROM spending {_OWN_ROW}",
         (session_id, scope.name if is_turn else starts_at, scope.kind, scope.name, span, starts_at),
     )
     assert row is not None
-    spent, raised, refuses, reserved = map(int, row)
-    return BudgetStatus(scope, span, cap.micro + raised, spent, reserved, starts_at, ends_at, bool(refuses), cap)
+    spent, raised, refuses, needed, reserved = map(int, row)
+    limit = cap.micro + raised
+    return BudgetStatus(scope, span, limit, spent, reserved, starts_at, ends_at, bool(refuses), cap, needed)
 
 
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
         "SELECT b.kind, b.name, b.period, b.micro + COALESCE(s.raised, 0), COALESCE(s.spent, 0),"
-        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0) FROM budgets b"
+        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0), COALESCE(s.needed, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         " AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END"
         f" WHERE b.period IN ('day', 'month') AND ({where})",
@@ -316,10 +318,10 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
     )
     bounds = {each.value: (each, start_of_period(each, now), end_of_period(each, now)) for each in Period}
     found = []
-    for kind, name, period, limit, spent, reserved, refuses in rows:
+    for kind, name, period, limit, spent, reserved, refuses, needed in rows:
         per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
-        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses)))
+        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses), needed=needed))
     return found
 
 
@@ -329,10 +331,10 @@ def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
-def mark_refusing(db: Db, status: BudgetStatus) -> None:
-    """A call did not fit. It is so until one does, or until the budget is changed."""
+def mark_refusing(db: Db, status: BudgetStatus, needed: int) -> None:
+    """A call that could cost so much did not fit. It is so until one does, or until the budget is changed."""
     _add_spending_row(db, _get_key(status))
-    db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(status))
+    db.run(f"UPDATE spending SET refuses = 1, needed = ? {_OWN_ROW}", (needed, *_get_key(status)))
 
 
 def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:

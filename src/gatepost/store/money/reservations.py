@@ -82,7 +82,7 @@ def reserve(
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.status)
         if not denied.busy:
-            budgets.mark_refusing(db, denied.status)
+            budgets.mark_refusing(db, denied.status, worst_micro)
         return BudgetDenial(denied.status, worst_micro, denied.busy, notes)
     held = RESERVATIONS.put(
         db,
