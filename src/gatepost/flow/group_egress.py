@@ -67,7 +67,7 @@ class StoreBudget:
             found = reservations.reserve(
                 db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now, tokens
             )
-            notes = () if _is_told_with_turn(db, spender, found) else found.notes
+            notes = () if _is_announced_later(db, spender, found) else found.notes
             room = self._add_notices(db, spender, notes, now)
             if isinstance(found, BudgetDenial):
                 return BudgetShortage(judged.render_denial(found), found.busy), room
@@ -124,7 +124,7 @@ class StoreBudget:
             self._events.room(*room)
 
 
-def _is_told_with_turn(db: Db, spender: Spender, found: BudgetReservation | BudgetDenial) -> bool:
+def _is_announced_later(db: Db, spender: Spender, found: BudgetReservation | BudgetDenial) -> bool:
     """Return True if the room hears by the end of a turn what a budget refused: its first step, for which it is too
     small. The messages wait then, or have failed."""
     if not isinstance(found, BudgetDenial) or not spender.turn_id or found.status.cap is not None:

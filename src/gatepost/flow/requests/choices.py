@@ -21,8 +21,10 @@ NEXT_STEP = "the next step may cost"  # in the input of a request about a budget
 LONGEST_INPUT = 30_000  # of all arguments that a card shows, with what goes out before it
 GROUPS = "groups"  # of a room: those that may be chosen, in its input …
 GROUP = "group"  # … and the one that was, in its answer
+CHEAPER = "cheaper model"  # of a budget: the one that is offered, in its input …
+MODEL = "model"  # … and that was chosen, in its answer
 MOST_GROUPS = 5
-LONGEST_GROUP = 48  # characters of a folder that fits a button
+LONGEST_GROUP = 48  # characters of a folder, or a model's name, that fits a button
 YES, NO = frozenset({"yes", "y", "ok", "okay", "allow", "approve"}), frozenset({"no", "n", "nope", "deny"})
 ACTS = {  # tools whose names alone do not say what they do
     "send": "send a message",
@@ -81,6 +83,7 @@ class AnswerChoice(Struct, frozen=True):
     lasts: AnswerLasts = AnswerLasts.ONCE
     style: str = ""
     group: str = ""  # of a room: who answers there
+    model: str = ""  # of a budget: with which the conversations that wait go on
 
 
 ALLOW_ONCE = AnswerChoice("Allow once", RequestState.ALLOWED, style="primary")
@@ -114,7 +117,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     if request.kind is RequestKind.RESTORED:
         return (SEND, DROP)
     if request.kind is RequestKind.BUDGET:
-        return (AnswerChoice(f"{request.input.get('more')} more", RequestState.ALLOWED, style="primary"), DENY)
+        more = AnswerChoice(f"{request.input.get('more')} more", RequestState.ALLOWED, style="primary")
+        return (more, *map(make_model_choice, list_models(request)), DENY)
     return (ALLOW_ONCE, DENY)
 
 
@@ -143,6 +147,16 @@ def list_groups(request: Request) -> tuple[str, ...]:
     """Those that are offered for a room."""
     offered = request.input.get(GROUPS)
     return tuple(map(str, offered)) if isinstance(offered, list) else ()
+
+
+def list_models(request: Request) -> tuple[str, ...]:
+    """Return the cheaper models that a request about a budget offers: one at most."""
+    offered = request.input.get(CHEAPER)
+    return (offered,) if isinstance(offered, str) and request.kind is RequestKind.BUDGET else ()
+
+
+def make_model_choice(model: str) -> AnswerChoice:
+    return AnswerChoice(f"Go on with {model}", RequestState.ALLOWED, model=model)
 
 
 def make_group_choice(folder: str) -> AnswerChoice:
@@ -312,7 +326,11 @@ def show_beginning(text: str, longest: int) -> str:
 
 def is_edited(request: Request) -> bool:
     """Return True if it was allowed with other arguments than were asked for."""
-    answers = request.kind in (RequestKind.QUESTION, RequestKind.ROOM)  # what is given there is the answer itself
+    answers = request.kind in (
+        RequestKind.QUESTION,
+        RequestKind.ROOM,
+        RequestKind.BUDGET,
+    )  # what is given there is the answer itself
     return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
 
 
@@ -325,7 +343,8 @@ def render_decision(request: Request, by: str, part: int | None = None, name: st
     conversation = " each time" if request.kind is RequestKind.TEXT else " in this conversation"
     lasts = {AnswerLasts.SESSION: conversation, AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
-    answers = f": {group} answers there" if group else ""
+    model = request.answer.get(MODEL) if request.kind is RequestKind.BUDGET else None
+    answers = f": {group} answers there" if group else f": it goes on with {model}" if model else ""
     changed = " with changes" if is_edited(request) else ""
     said = {
         RequestState.ALLOWED: f"Allowed{changed}{lasts[request.lasts]} by {by}{answers}",

@@ -24,6 +24,7 @@ from gatepost.flow.requests import (
 from gatepost.flow.requests.card_delivery import find_name, show_answer, show_decision, show_question
 from gatepost.flow.requests.choices import (
     GROUP,
+    MODEL,
     AnswerChoice,
     is_edited,
     list_groups,
@@ -129,10 +130,13 @@ def decide(
     request = requests.get(db, request_id)
     if request is not None and request.kind is RequestKind.ROOM:
         choice, given = _choose_group(request, choice, given or {})
+    if request is not None and request.kind is RequestKind.BUDGET:
+        given = {MODEL: choice.model} if choice.model else given
     request, refusal = find_to_decide(db, channels, request_id, by, where, now, choice.group)
     if refusal is not None:
         return refusal
-    if fault := unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state):
+    fault = unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state)
+    if fault := fault or spent_budgets.find_fault(request, given or {}):
         return Decision(request, False, fault)
     if request.cut and choice.state is RequestState.ALLOWED and request.kind is not RequestKind.QUESTION:
         return Decision(request, False, KEPT_IN_PART.format(request.id))
@@ -259,7 +263,7 @@ def close(
     renew: tuple[str, ...] = ()
     if closed.kind in _RELEASING:
         released = _RELEASING[closed.kind](db, channels, closed, now)
-        wake, files, rooms = released.wake, released.files, (*rooms, *released.rooms)
+        wake, files, rooms, renew = released.wake, released.files, (*rooms, *released.rooms), released.renew
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *firing.follow_held_text(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:

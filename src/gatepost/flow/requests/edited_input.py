@@ -42,8 +42,8 @@ def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts)
     call: nobody else has seen it. A room that they leave out is the one on the card."""
     if not given or dict(given) == request.input:
         return {}
-    if request.kind in (RequestKind.QUESTION, RequestKind.ROOM):
-        return dict(given)  # its answers, or who answers there
+    if request.kind in (RequestKind.QUESTION, RequestKind.ROOM, RequestKind.BUDGET):
+        return dict(given)  # its answers, who answers there, or the model with which it goes on
     given = {**given, **{name: request.input[name] for name in _list_rooms_left_out(request, given)}}
     if given == request.input:
         return {}

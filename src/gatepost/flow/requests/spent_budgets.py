@@ -3,7 +3,7 @@ held, and one card for a budget and period offers more. They go on once it is ag
 something else."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,8 +13,8 @@ from gatepost.core.clock import Period
 from gatepost.core.money import MICRO, render_usd
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
-from gatepost.flow.requests.choices import NEXT_STEP
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, CheaperModel, ask
+from gatepost.flow.requests.choices import CHEAPER, MODEL, NEXT_STEP
 from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_admitted, sum_files
 from gatepost.messages.inbound import MessageKind
 from gatepost.store.messages import inbox, outbox
@@ -24,8 +24,9 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus, CapSpan
 from gatepost.store.port import Db, LockKind
-from gatepost.store.rights import requests
+from gatepost.store.rights import audit, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import sessions
 from gatepost.store.sessions.turns import Turn
 
 MOST_HELD = 50  # messages that wait for one budget
@@ -35,6 +36,8 @@ CENT = MICRO // 100
 LEAST_MORE, MOST_MORE = 25 * CENT, 2 * MICRO  # that one answer leaves to spend; with less no call fits, perhaps
 ROOM_BY_NOW = "the budget has room again"
 SPENT = "budget_spent"  # why a message is refused
+OWN = "-"  # in a digest: the provider is the group's
+GOES_ON = "This conversation goes on with {}, which costs less. `/model default` takes that back."
 WAITS_FOR_MONEY = "agent that has messages waiting"  # in the input of a request
 
 
@@ -70,13 +73,17 @@ class OfferedMoney(Struct, frozen=True):
 
     more: int
     needed: int = 0
+    less: int = 0  # instead of `more`, if it goes on with the cheaper model …
+    model: str = ""  # … which is this one; '' if none is offered …
+    provider: str = ""  # … to the group's conversations that have this provider of their own; '' if the group's
 
     def __str__(self) -> str:
-        return f"{self.more} {self.needed}"
+        return f"{self.more} {self.needed} {self.less} {self.provider or OWN} {self.model}".rstrip()
 
 
 def read_offer(request: Request) -> OfferedMoney:
-    return OfferedMoney(*map(int, request.digest.split()))
+    more, needed, less, provider, model = [*request.digest.split(" ", 4), "0", "0", OWN, ""][:5]
+    return OfferedMoney(int(more), int(needed), int(less), model, "" if provider == OWN else provider)
 
 
 def hold(
@@ -89,11 +96,12 @@ def hold(
     rights: str,
     status: BudgetStatus,
     now: int,
+    session_id: str = "",
 ) -> AskedRequest | None:
     """Hold a message until there is money. None: nobody is asked, and it is refused."""
     if not may_hold(db, new.kind, make_spent(status)):
         return None
-    waiting = WaitingMessage(new.instance, new.address, new.thread, new.sender, json.loads(new.content))
+    waiting = WaitingMessage(new.instance, new.address, new.thread, new.sender, json.loads(new.content), session_id)
     asked = _ask_for_more(db, channels, rules, waiting, folder, rights, status, now)
     if asked is not None:
         inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
@@ -108,6 +116,7 @@ class WaitingMessage(Struct, frozen=True):
     thread: str
     sender: str
     content: dict[str, Any]
+    session_id: str = ""  # '': its conversation has not begun
 
 
 class HeldTurn(Struct, frozen=True):
@@ -130,7 +139,7 @@ def hold_failed(
         return None
     asked, held = list[AskedRequest](), list[int]()
     for entry, each in entries:
-        waiting = WaitingMessage(each.instance, each.address, each.thread, each.sender, each.content)
+        waiting = WaitingMessage(each.instance, each.address, each.thread, each.sender, each.content, turn.session_id)
         found = _ask_for_more(db, channels, rules, waiting, turn.folder, entry.rights, status, now)
         if found is None:
             break
@@ -167,13 +176,20 @@ def _ask_for_more(
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
     if last is not None and last.state is RequestState.PENDING and not _fits(db, waiting, last):
         return None
+    session = sessions.get(db, waiting.session_id) if waiting.session_id else None
+    cheaper = rules.find_cheaper(db, folder, session) if rules.find_cheaper is not None else None
     offer = OfferedMoney(decide_more(status), needed)
+    if cheaper is not None:
+        own = session.provider if session is not None else ""
+        offer = replace(offer, less=decide_less(status, offer, cheaper), model=cheaper.model, provider=own)
     about = {
         "budget": judged.render_name(status, folder),
         "spent": judged.render_amounts(status),
         NEXT_STEP: render_usd(needed) if needed else "",
         WAITS_FOR_MONEY: folder,
         "more": render_usd(offer.more),
+        CHEAPER: offer.model,
+        "with that model": _render_less(offer, folder, cheaper) if cheaper is not None else "",
     }
     request = NewRequest(
         kind=RequestKind.BUDGET,
@@ -191,13 +207,37 @@ def _ask_for_more(
 
 
 def decide_more(status: BudgetStatus) -> int:
-    """Return what is offered, in whole cents: what was spent over the limit, and as much again as there was; of a
-    budget that is too small, enough for the next step."""
+    """Return what is offered, in whole cents: what was spent over the limit, and as much again as there was. A budget
+    that is too small is offered enough for the next step."""
     usual = max(min(status.limit, MOST_MORE), LEAST_MORE)
     more = max(status.spent - status.limit, 0) + usual
     if not status.is_spent:
         more = max(more, status.needed + LEAST_MORE - status.unspent)
     return -(-more // CENT) * CENT
+
+
+def decide_less(status: BudgetStatus, offer: OfferedMoney, cheaper: CheaperModel) -> int:
+    """Return what a cheaper model takes of what is offered, by its price, in whole cents. Something must be left, or
+    nothing could go on."""
+    less = max(offer.more * cheaper.percent // 100, LEAST_MORE + status.spent - status.limit)
+    return min(-(-less // CENT) * CENT, offer.more)
+
+
+def _render_less(offer: OfferedMoney, folder: str, cheaper: CheaperModel) -> str:
+    return (
+        f"{render_usd(offer.less)} more; what waits for {folder} goes on with it, in the place of {cheaper.replaces}."
+        " Each conversation keeps it until somebody writes /model default there"
+    )
+
+
+def find_fault(request: Request, given: Mapping[str, Any]) -> str:
+    """Return why an answer about a budget cannot be taken; '' if it can."""
+    named = given.get(MODEL) if request.kind is RequestKind.BUDGET else None
+    offered = read_offer(request).model if named is not None else ""
+    if named == offered or named is None:
+        return ""
+    way_out = f"{offered} is offered" if offered else "it offers money alone"
+    return f"Nothing was decided: {request.id} offers no model {str(named)[:80]!r}; {way_out}."
 
 
 def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
@@ -238,9 +278,12 @@ def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> Re
     requests.record_notified(db, request.id, now)
     held = inbox.list_waiting_for(db, request.id)
     if request.state is RequestState.ALLOWED:
-        spent = read_spent(request)
-        budgets.raise_limit(db, spent.scope, spent.period, spent.starts_at, read_offer(request).more)
-        return _release(db, channels, held, now)
+        spent, offer = read_spent(request), read_offer(request)
+        with_model = bool(offer.model) and request.answer.get(MODEL) == offer.model
+        more = offer.less if with_model else offer.more
+        budgets.raise_limit(db, spent.scope, spent.period, spent.starts_at, more)
+        released = _release(db, channels, held, now)
+        return _set_model(db, channels, request, offer, released, now) if with_model else released
     return _refuse(db, channels, request, held, now)
 
 
@@ -258,6 +301,34 @@ def _release(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -
     for entry, _ in left:
         inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
     return ReleasedMessages(wake=woken)
+
+
+def _set_model(
+    db: Db, channels: ChannelInstances, request: Request, offer: OfferedMoney, released: ReleasedMessages, now: int
+) -> ReleasedMessages:
+    """What goes on does so with the cheaper model, in the conversations of the group that the card names. Each room is
+    told how that is taken back."""
+    folder, rooms, renew = request.input.get(WAITS_FOR_MONEY), list[tuple[str, str]](), list[str]()
+    for session_id in released.wake:
+        session = sessions.get(db, session_id)
+        if session is None or session.folder != folder or session.provider != offer.provider:
+            continue
+        sessions.set_model(db, session_id, offer.model)
+        details = {"session": session_id, "folder": session.folder, "value": offer.model, "request": request.id}
+        audit.append(db, audit.AuditRecord(now, request.answered_by, "session.model", "done", details))
+        renew.append(session_id)
+        notice = OutgoingMessage(
+            key=f"notice/model/{request.id}/{session_id}",
+            origin=EffectOrigin.NOTICE,
+            instance=session.instance,
+            address=session.address,
+            thread=session.thread,
+            text=GOES_ON.format(offer.model),
+            session_id=session_id,
+        )
+        add_outgoing_message(db, channels, notice, now)
+        rooms.append((session.instance, session.address))
+    return replace(released, rooms=(*released.rooms, *rooms), renew=tuple(renew))
 
 
 def _refuse(db: Db, channels: ChannelInstances, request: Request, held: HeldMessages, now: int) -> ReleasedMessages:

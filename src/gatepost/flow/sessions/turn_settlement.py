@@ -18,6 +18,7 @@ from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.refused_hosts import list_refused_hosts
 from gatepost.flow.requests.spent_budgets import HeldTurn, hold_failed
 from gatepost.flow.schedule.task_outcomes import add_failure_notices
+from gatepost.flow.sessions.sandbox.cheaper_models import CheaperModels
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -179,7 +180,7 @@ def _hold_for_money(
     if broken is None or broken.turn is None or session.agent or error_class != TurnErrorClass.BUDGET:
         return None
     turn, now = broken.turn, deps.clock.now()
-    rules = read_rules(deps.config)
+    rules = replace(read_rules(deps.config), find_cheaper=CheaperModels(deps.home, deps.config).find)
     held = hold_failed(db, deps.channels, rules, turn, broken.failed, costs.find_payer(db, turn.id), now)
     if held is None:
         return None

@@ -134,8 +134,8 @@ def _make_action(request_id: str, choice: PermitChoice) -> Action:
     given = {"id": request_id, **({"allow": "on"} if choice.allow else {})}
     if choice.lasts != AnswerLasts.ONCE:
         given["lasts"] = choice.lasts
-    if choice.group:
-        given["answers"] = choice.group
+    if choice.group or choice.model:
+        given["answers"] = choice.group or choice.model
     once = choice.lasts == AnswerLasts.ONCE
     tone = Tone.BAD if not choice.allow else Tone.GOOD if once or choice.group else Tone.PLAIN
     return Action(label=choice.label, operation="permit.answer", args=given, tone=tone)
