@@ -1,4 +1,5 @@
-"""A budget that is too small for the first step of an answer: the message waits, a card offers more, and it goes on."""
+"""A budget that is too small for the first step of an answer, and a model without a price: the message waits, a card
+asks, and it goes on."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,9 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
+from gatepost.http_apps import make_operation_deps
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
@@ -44,6 +47,8 @@ def add_owner(db: Db) -> None:
 @asynccontextmanager
 async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint, model: str) -> AsyncIterator[Gateway]:
     path.parent.chmod(0o711)
+    path.mkdir()
+    (path / "gatepost.toml").write_text(f'[anthropic]\nbase_url = "{endpoint.anthropic}"\n')  # read anew with a price
     given: dict[str, Any] = {
         "sessions__provider": "anthropic",
         "anthropic__base_url": endpoint.anthropic,
@@ -85,3 +90,52 @@ async def test_a_budget_too_small_for_the_first_step_asks_for_more_and_the_messa
         await channel.say(f"/approve {asked.id}", address=DIRECT, sender=ANN)
         await wait_until_settled(gateway)
         assert list_texts(channel, ROOM)[-1] == "here"
+
+
+async def find_waiting(gateway: Gateway, channel: FakeChannel, model: str) -> str:
+    """The request about a model without a price, once its card is shown."""
+    await channel.say("hello", address=ROOM)
+    await channel.wait_for(2)
+    (told,) = list_texts(channel, ROOM)
+    assert told.startswith(f"The model {model} has no price yet") and "Your message waits" in told
+    (card,) = list_texts(channel, DIRECT)
+    assert "A model has no price, and messages wait: what does it cost?" in card and model in card
+    (asked,) = await gateway.store.read(waiting_requests.list_pending)
+    return asked.id
+
+
+async def test_a_model_without_a_price_gets_one_on_the_card_and_the_message_goes_on(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint, "my-model") as gateway:
+        asked = await find_waiting(gateway, channel, "my-model")
+        for words in ("", " whatever", " 0.5"):  # none of these is a price
+            await channel.say(f"/approve {asked}{words}", address=DIRECT, sender=ANN)
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
+        await channel.say(f"/approve {asked} 0.5/1.5", address=DIRECT, sender=ANN)
+        await wait_until_settled(gateway)
+        assert list_texts(channel, ROOM)[-1] == "here"
+        assert '["my-model"]\ninput = 0.5\noutput = 1.5' in (tmp_path / "h" / "prices.toml").read_text()
+        assert [each.key for each in await gateway.store.read(costs.list_sums, "model")] == ["my-model"]
+
+
+async def test_a_price_that_is_set_by_command_ends_the_card(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint, "my-model") as gateway:
+        await find_waiting(gateway, channel, "my-model")
+        await OPERATIONS["price.set"](make_operation_deps(gateway), {"model": "my-model", "price": "0"})
+        await wait_until_settled(gateway)
+        assert list_texts(channel, ROOM)[-1] == "here"
+        assert await gateway.store.read(waiting_requests.list_pending) == []
+
+
+async def test_a_model_that_nobody_prices_is_refused_and_not_asked_about_again(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint, "my-model") as gateway:
+        asked = await find_waiting(gateway, channel, "my-model")
+        await channel.say(f"/deny {asked}", address=DIRECT, sender=ANN)
+        await wait_until_settled(gateway)
+        assert "was given no price" in list_texts(channel, ROOM)[-1]
+        await channel.say("hello", address=ROOM)
+        await wait_until_settled(gateway)
+        assert "gatepost price set my-model" in list_texts(channel, ROOM)[-1]
+        assert await gateway.store.read(waiting_requests.list_pending) == [] and endpoint.calls == []

@@ -22,6 +22,7 @@ from gatepost.flow.requests.choices import (
     DENY,
     GROUP,
     MODEL,
+    PRICE,
     AnswerChoice,
     find_answer,
     list_choices,
@@ -49,7 +50,11 @@ from gatepost.store.rights.request_cards import RequestCard
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.sessions import turns
 
-NAMING = {RequestKind.ROOM: GROUP, RequestKind.BUDGET: MODEL}  # /approve ID FOLDER, /approve ID MODEL
+NAMING = {  # /approve ID FOLDER, MODEL or IN/OUT
+    RequestKind.ROOM: GROUP,
+    RequestKind.BUDGET: MODEL,
+    RequestKind.PRICE: PRICE,
+}
 APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
 COMMANDS = (APPROVE, REFUSE, ANSWER)
 UNKNOWN_BUTTON = "This button is not known any more."

@@ -174,7 +174,7 @@ def _ask_for_more(
     """Ask, or find what was asked before. None: no more messages may wait for it."""
     spent, needed = make_spent(status), 0 if status.is_spent else status.needed
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
-    if last is not None and last.state is RequestState.PENDING and not _fits(db, waiting, last):
+    if last is not None and last.state is RequestState.PENDING and not has_room(db, waiting, last):
         return None
     session = sessions.get(db, waiting.session_id) if waiting.session_id else None
     cheaper = rules.find_cheaper(db, folder, session) if rules.find_cheaper is not None else None
@@ -250,7 +250,8 @@ def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
     return last is None or last.state not in (RequestState.DENIED, RequestState.EXPIRED)
 
 
-def _fits(db: Db, new: WaitingMessage, waiting: Request) -> bool:
+def has_room(db: Db, new: WaitingMessage, waiting: Request) -> bool:
+    """Return True if one more message may wait for a request."""
     held = inbox.list_waiting_for(db, waiting.id)
     files = sum_files(new.content)
     own = sum(message.sender == new.sender for _, message in held)

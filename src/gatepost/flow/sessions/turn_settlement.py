@@ -14,10 +14,12 @@ from gatepost.core.records import replace
 from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.requests import unpriced_models
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.refused_hosts import list_refused_hosts
 from gatepost.flow.requests.spent_budgets import HeldTurn, hold_failed
 from gatepost.flow.schedule.task_outcomes import add_failure_notices
+from gatepost.flow.sessions.sandbox import effective_group
 from gatepost.flow.sessions.sandbox.cheaper_models import CheaperModels
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
@@ -152,10 +154,15 @@ async def _settle(
         held = _hold_for_money(db, deps, session, broken, error_class)
         if broken is not None and held is not None:
             broken = replace(broken, failed=tuple(each for each in broken.failed if each not in held.messages))
+        waiting = _hold_for_price(db, deps, session, broken) if broken is not None else ()
+        if broken is not None and waiting:
+            broken = replace(broken, failed=tuple(each for each in broken.failed if each not in waiting))
         notified = _add_failure_notice(db, deps, session, broken, error_class)
         waits = _add_waiting_notice(db, deps, session, broken)
         room = notified or waits or _add_interruption_notice(db, deps, session, broken)
         rooms = (room,) if room is not None else ()
+        if broken is not None and broken.turn is not None and waiting:
+            rooms = (*rooms, (broken.turn.instance, broken.turn.address))
         if held is not None and broken is not None and broken.turn is not None:
             rooms = (*rooms, (broken.turn.instance, broken.turn.address), *held.asked.rooms)
         return _SettledTurn(rooms, asked=held is not None)
@@ -189,6 +196,14 @@ def _hold_for_money(
     if outbox.find_by_key(db, key) is None:  # once in each room
         _add_notice(db, deps, session.id, key.removeprefix("notice/"), turn, render_parked(held.status))
     return held
+
+
+def _hold_for_price(db: Db, deps: SessionDeps, session: Session, broken: TurnFailure) -> tuple[int, ...]:
+    """Have messages wait whose agent has a model that people are asked the price of. Return their ids."""
+    if broken.turn is None or session.agent or not broken.failed:
+        return ()
+    model = effective_group.find_model(db, session.id, deps.config)
+    return unpriced_models.hold_failed(db, deps.channels, broken.turn, broken.failed, model, deps.clock.now())
 
 
 def _add_failure_notice(

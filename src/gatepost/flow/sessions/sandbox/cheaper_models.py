@@ -1,5 +1,5 @@
-"""The cheaper model that a card about money offers. It is of the same provider at the same endpoint. Its price is known,
-and at most half of that of the conversation's model."""
+"""The cheaper model that a card about money offers. It is of the same provider at the same endpoint, and its price is
+known. It costs half of what the conversation's model does, at most."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -345,7 +345,7 @@ class AnswerRequestArgs(OperationArgs[AnswerResult], frozen=True):
         list[str],
         option(
             "To a question, again for each that it has; the group that answers in a room; for a budget, the cheaper"
-            " model.",
+            " model; for a model, its price.",
             "answer",
             metavar="TEXT",
         ),

@@ -67,6 +67,7 @@ def _list_choices(asked: Request) -> list[PermitChoice]:
             lasts=each.lasts,
             group=each.group,
             model=each.model,
+            price=each.price,
         )
         for each in list_choices(asked)
     ]
