@@ -174,8 +174,8 @@ def _ask_for_more(
     """Ask, or find what was asked before. None: no more messages may wait for it."""
     spent, needed = make_spent(status), 0 if status.is_spent else status.needed
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
-    if last is not None and last.state is RequestState.PENDING and not has_room(db, waiting, last):
-        return None
+    if last is not None and last.state is RequestState.PENDING:
+        return AskedRequest(last, added=False) if has_room(db, waiting, last) else None
     session = sessions.get(db, waiting.session_id) if waiting.session_id else None
     cheaper = rules.find_cheaper(db, folder, session) if rules.find_cheaper is not None else None
     offer = OfferedMoney(decide_more(status), needed)
