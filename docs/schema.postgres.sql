@@ -552,6 +552,7 @@ CREATE TABLE pinned_rules (
             added_by TEXT COLLATE "C" NOT NULL,
             added_at BIGINT NOT NULL
         );
+CREATE TABLE reservation_charges ( reservation_id BIGINT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE, step BIGINT NOT NULL, session_id TEXT COLLATE "C" NOT NULL, turn_id TEXT COLLATE "C" NOT NULL, PRIMARY KEY (reservation_id, step));
 CREATE TABLE room_pins (
             message_id BIGINT NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT COLLATE "C" NOT NULL,
@@ -1054,6 +1055,8 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX reservation_charges_session ON reservation_charges (session_id);
+CREATE INDEX reservation_charges_turn ON reservation_charges (turn_id);
 CREATE INDEX reservations_session ON reservations (session_id);
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
