@@ -325,7 +325,7 @@ CREATE TABLE skill_contents (
             revision TEXT COLLATE "C" NOT NULL,             -- of a git repository: the commit
             pack BYTEA NOT NULL,                 -- its files, compressed
             added_at BIGINT NOT NULL
-        );
+        , agreed BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE spending (
         kind TEXT COLLATE "C" NOT NULL,
         name TEXT COLLATE "C" NOT NULL,

@@ -751,7 +751,7 @@ CREATE TABLE skill_contents (
             revision TEXT NOT NULL,             -- of a git repository: the commit
             pack BLOB NOT NULL,                 -- its files, compressed
             added_at INTEGER NOT NULL
-        ) STRICT;
+        , agreed INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE skills (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             folder TEXT NOT NULL,               -- '': every agent
