@@ -115,6 +115,7 @@ def _make_amounts(status: BudgetStatus) -> BudgetAmounts:
         reserved_usd=to_usd_number(status.reserved),
         left_usd=to_usd_number(status.left),
         ends_at=status.ends_at,
+        raised_usd=to_usd_number(status.raised),
     )
 
 
