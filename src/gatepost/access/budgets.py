@@ -81,13 +81,11 @@ def render_parked(status: BudgetStatus) -> str:
     if status.cap is not None:
         return f"{_render_cap_notice(status, status.cap)} {waits}"
     name, amounts = render_name(status), render_amounts(status)
-    why = f"{name} is spent: {amounts}."
+    why, goes_on = f"{name} is spent: {amounts}.", "it goes on"
     if not status.is_spent:
-        needed = render_usd(status.needed)
+        needed, goes_on = render_usd(status.needed), "it is tried again"
         why = f"{name} is too small for the next step: {amounts} are spent, and it may cost {needed}."
-    return (
-        f"{why} {waits} If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
-    )
+    return f"{why} {waits} If nobody answers, {goes_on} when the budget starts anew, on {_render_time(status.ends_at)}."
 
 
 def render_refused(name: str, *, of_session: bool = False) -> str:

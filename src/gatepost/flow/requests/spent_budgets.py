@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access import budgets as judged
-from gatepost.core.clock import Period
+from gatepost.core.clock import DAY, Period
 from gatepost.core.money import MICRO, render_usd
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
@@ -32,6 +32,7 @@ from gatepost.store.sessions.turns import Turn
 MOST_HELD = 50  # messages that wait for one budget
 MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
+OLDEST = DAY  # of a message that waits once more: a budget that stays too small does not try it each day for ever
 CENT = MICRO // 100
 LEAST_MORE, MOST_MORE = 25 * CENT, 2 * MICRO  # that one answer leaves to spend; with less no call fits, perhaps
 ROOM_BY_NOW = "the budget has room again"
@@ -134,6 +135,8 @@ def hold_failed(
     status = find_short(db, turn, payer, now)
     entries = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[1].id in failed]
     if status is None or not entries or any(entry.mode is not InboxMode.TRIGGER for entry, _ in entries):
+        return None
+    if any(message.accepted_at <= now - OLDEST for _, message in entries):
         return None
     if not all(may_hold(db, message.kind, make_spent(status)) for _, message in entries):
         return None
