@@ -300,11 +300,14 @@ def test_a_limit_of_the_gateway_is_raised_by_owners_alone(acme: Db) -> None:
     assert found is not None and found.limit == 2 * MICRO
 
 
-def break_first_step(db: Db, words: str, needed: int, spent: int = 0, age: int = 0) -> spent_budgets.HeldTurn | None:
+def break_first_step(
+    db: Db, words: str, needed: int, spent: int = 0, age: int = 0, sender: str = EVE
+) -> spent_budgets.HeldTurn | None:
     """A turn whose first call costs more than is left, as its end is settled. `spent`: by it before. `age`: of its
-    message."""
+    message, from `sender`."""
     said, now = say(db, words), NOON
-    db.run("UPDATE messages SET accepted_at = ? WHERE id = ?", (now - age, said.receipt.message_id))
+    changed = (now - age, sender, said.receipt.message_id)
+    db.run("UPDATE messages SET accepted_at = ?, sender = ? WHERE id = ?", changed)
     claim = turn_claims.claim(db, said.wake[0], "scripted", "test", now, 60 * SECOND, 20, ready=True)
     assert claim is not None
     turn = claim.turn
@@ -346,6 +349,12 @@ def test_a_card_about_a_small_budget_waits_until_there_is_room_for_the_step(acme
 def test_a_message_that_has_waited_for_a_day_does_not_wait_again(acme: Db) -> None:
     budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
     assert break_first_step(acme, "one", 50_000, age=DAY) is None
+    assert list_states(acme) == {"one": "failed"} and waiting_requests.list_pending(acme) == []
+
+
+def test_another_agent_does_not_wait(acme: Db) -> None:
+    budgets.put(acme, ACME, Period.DAY, 10_000, "test", NOON)
+    assert break_first_step(acme, "one", 50_000, sender="agent:home") is None
     assert list_states(acme) == {"one": "failed"} and waiting_requests.list_pending(acme) == []
 
 

@@ -16,7 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, CheaperModel, ask
 from gatepost.flow.requests.choices import CHEAPER, MODEL, NEXT_STEP
 from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_admitted, sum_files
-from gatepost.messages.inbound import MessageKind
+from gatepost.messages.inbound import MessageKind, is_person
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.messages.messages import NewMessage
@@ -135,6 +135,8 @@ def hold_failed(
     status = find_short(db, turn, payer, now)
     entries = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[1].id in failed]
     if status is None or not entries or any(entry.mode is not InboxMode.TRIGGER for entry, _ in entries):
+        return None
+    if not all(is_person(message.sender) for _, message in entries):  # another agent does not wait
         return None
     if any(message.accepted_at <= now - OLDEST for _, message in entries):
         return None

@@ -28,7 +28,7 @@ from gatepost.flow.requests.choices import PRICE
 from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_admitted
 from gatepost.flow.requests.spent_budgets import WaitingMessage, has_room
 from gatepost.flow.requests.unknown_senders import was_refused
-from gatepost.messages.inbound import MessageKind
+from gatepost.messages.inbound import MessageKind, is_person
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.messages.outbox import EffectOrigin
@@ -97,8 +97,8 @@ def hold_failed(
     held: list[int] = []
     for entry, each in inbox.list_for_turn(db, turn.id):
         waiting = WaitingMessage(each.instance, each.address, each.thread, each.sender, each.content)
-        waits = entry.mode is InboxMode.TRIGGER and each.kind is MessageKind.CHAT and each.id in failed
-        if waits and has_room(db, waiting, asked):
+        said = each.kind is MessageKind.CHAT and is_person(each.sender)  # another agent does not wait
+        if said and entry.mode is InboxMode.TRIGGER and each.id in failed and has_room(db, waiting, asked):
             inbox.hold_failed(db, entry.id, asked.id, asked.expires_at or now, now)
             held.append(each.id)
     if held:
