@@ -325,7 +325,7 @@ CREATE TABLE skill_contents (
             revision TEXT COLLATE "C" NOT NULL,             -- of a git repository: the commit
             pack BYTEA NOT NULL,                 -- its files, compressed
             added_at BIGINT NOT NULL
-        );
+        , agreed BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE spending (
         kind TEXT COLLATE "C" NOT NULL,
         name TEXT COLLATE "C" NOT NULL,
@@ -334,7 +334,7 @@ CREATE TABLE spending (
         spent BIGINT NOT NULL DEFAULT 0,
         reserved BIGINT NOT NULL DEFAULT 0 CHECK (reserved >= 0),
         told_near BIGINT NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
-        told_stop BIGINT NOT NULL DEFAULT 0, refuses BIGINT NOT NULL DEFAULT 0, raised BIGINT NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        told_stop BIGINT NOT NULL DEFAULT 0, refuses BIGINT NOT NULL DEFAULT 0, raised BIGINT NOT NULL DEFAULT 0, needed BIGINT NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     );
 CREATE TABLE spent_tickets (
@@ -552,6 +552,7 @@ CREATE TABLE pinned_rules (
             added_by TEXT COLLATE "C" NOT NULL,
             added_at BIGINT NOT NULL
         );
+CREATE TABLE reservation_charges ( reservation_id BIGINT NOT NULL REFERENCES reservations (id) ON DELETE CASCADE, step BIGINT NOT NULL, session_id TEXT COLLATE "C" NOT NULL, turn_id TEXT COLLATE "C" NOT NULL, PRIMARY KEY (reservation_id, step));
 CREATE TABLE room_pins (
             message_id BIGINT NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT COLLATE "C" NOT NULL,
@@ -1054,6 +1055,8 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX reservation_charges_session ON reservation_charges (session_id);
+CREATE INDEX reservation_charges_turn ON reservation_charges (turn_id);
 CREATE INDEX reservations_session ON reservations (session_id);
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);

@@ -605,6 +605,7 @@ CREATE TABLE requests (
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
 , asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '', bound TEXT NOT NULL DEFAULT '{}', failure TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE reservation_charges ( reservation_id INTEGER NOT NULL REFERENCES reservations (id) ON DELETE CASCADE, step INTEGER NOT NULL, session_id TEXT NOT NULL, turn_id TEXT NOT NULL, PRIMARY KEY (reservation_id, step)) STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -750,7 +751,7 @@ CREATE TABLE skill_contents (
             revision TEXT NOT NULL,             -- of a git repository: the commit
             pack BLOB NOT NULL,                 -- its files, compressed
             added_at INTEGER NOT NULL
-        ) STRICT;
+        , agreed INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE skills (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             folder TEXT NOT NULL,               -- '': every agent
@@ -772,7 +773,7 @@ CREATE TABLE spending (
         spent INTEGER NOT NULL DEFAULT 0,
         reserved INTEGER NOT NULL DEFAULT 0 CHECK (reserved >= 0),
         told_near INTEGER NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
-        told_stop INTEGER NOT NULL DEFAULT 0, refuses INTEGER NOT NULL DEFAULT 0, raised INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        told_stop INTEGER NOT NULL DEFAULT 0, refuses INTEGER NOT NULL DEFAULT 0, raised INTEGER NOT NULL DEFAULT 0, needed INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     ) STRICT;
 CREATE TABLE spent_tickets (
@@ -1053,6 +1054,8 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX reservation_charges_session ON reservation_charges (session_id);
+CREATE INDEX reservation_charges_turn ON reservation_charges (turn_id);
 CREATE INDEX reservations_session ON reservations (session_id);
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);

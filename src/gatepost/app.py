@@ -128,7 +128,7 @@ class Gateway:
         self.sessions = make_sessions(deps, channels, egress, tools.dispatch)
         self.commands = self._make_commands(self.lease) if self.lease is not None else None
         self.directory = SessionDirectory(self.sessions, self.commands, self._show_switches)
-        loops = make_loops(deps, channels, tools, self.sessions, self.directory, self._get_page)
+        loops = make_loops(deps, channels, tools, self.sessions, self.directory, self._get_page, self.move_models)
         self.intake, self.requests, self.newcomers = loops.intake, loops.requests, loops.newcomers
         self.provider_answers = loops.provider_answers
         self.schedule, self.errands = loops.schedule, loops.errands

@@ -11,8 +11,9 @@ import click
 import httpx2
 import msgspec
 import pytest
+from msgspec import UNSET
 
-from gatepost.cli.commands.chat import SentChat, render, render_failure, send_message
+from gatepost.cli.commands.chat import SentChat, render, render_failure, render_held, send_message
 from gatepost.cli.conversation import (
     ChatTarget,
     StreamedCursor,
@@ -55,6 +56,10 @@ async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon
     spent = NewCost(key="spent", at=now, folder="home", user="terminal:pauper", model="m", micro=20_000)
     await store.write(costs.add_external, spent, now)
     store.close()
+
+    assert "held" in daemon.gatepost("chat", "-m", "hello", "--as", "pauper", "--room", "poor").stdout
+    (asked,) = [each["request"]["id"] for each in daemon.json("permit", "ls") if each["request"]["kind"] == "budget"]
+    assert daemon.gatepost("permit", "deny", asked).returncode == 0
 
     waited = daemon.gatepost("chat", "-m", "hello", "--wait", "--as", "pauper", "--room", "poor")
     piped = await asyncio.to_thread(pipe, daemon, "hello\n", "--as", "pauper", "--room", "poor")
@@ -262,6 +267,32 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
     )
     assert render(outcome, waited=False) == "message 7 working"
     assert render(outcome, waited=True) == ""
+
+
+def test_a_message_that_waits_for_a_person_says_how_that_is_decided() -> None:
+    outcome = SentChat(message=7, new=True, state="held", reason="p-1", asks="p-1")
+
+    assert render_held(outcome) == (
+        "message 7 waits until somebody decides: `gatepost permit show p-1` says what, `gatepost permit allow p-1` or"
+        " `gatepost permit deny p-1` decides it"
+    )
+    assert render_held(replace(outcome, asks=UNSET)) == ""
+
+
+async def test_with_wait_it_is_said_at_once_what_a_held_message_waits_for(daemon: DaemonProcess) -> None:
+    daemon.gatepost("user", "add", "terminal:broke")
+    assert daemon.gatepost("budget", "set", "--user", "terminal:broke", "--daily", "0.01").returncode == 0
+    now, store = SystemClock().now(), SqliteStore(daemon.home / "gatepost.db", readers=1)
+    spent = NewCost(key="broke", at=now, folder="home", user="terminal:broke", model="m", micro=20_000)
+    await store.write(costs.add_external, spent, now)
+    store.close()
+    waited = asyncio.to_thread(
+        daemon.gatepost, "chat", "-m", "hello", "--wait", "--as", "broke", "--room", "broke", "--timeout", "3"
+    )
+    done = await waited
+    assert done.returncode == 1
+    first, last = done.stderr.splitlines()
+    assert "waits until somebody decides: `gatepost permit show p-" in first and "no answer within 3 s" in last
 
 
 def test_only_what_others_say_in_this_thread_is_printed() -> None:

@@ -826,3 +826,18 @@ def test_a_table_fits_its_terminal_and_an_id_is_whole(
     output.print_records(Parcel, [Parcel(words="long " * 60, id="p-" + "7" * 40)])
     lines = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out).splitlines()
     assert all(len(line) <= columns for line in lines) and "p-" + "7" * 40 in lines[1]
+
+
+def test_a_text_that_could_not_be_read_in_its_column_stands_below_its_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "get_line_width", lambda: 80)
+    said = "The bins are collected on Tuesdays, " * 8
+    rows = [("12", said, "telegram:user/900100200", "everybody below", "2026-11-19 05:10:00")]
+    output.print_table(("id", "text", "by", "known to", "since"), rows, keeps=("id",), text="text")
+    head, row, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "by", "known", "to", "since"] and row.startswith("12  telegram:user/900100200")
+    assert len(lines) == 3 and lines[0].startswith("    The bins are") and lines[2].endswith(" …")
+    assert all(len(line) <= 80 for line in lines)
+    output.print_table(("id", "text", "by"), [("12", said, "operator")], keeps=("id",), text="text")  # there is room
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -6,8 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
+from gatepost.core.home import Home
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.inside import providers
+from gatepost.inside.acp.agent import AcpOptions
+from gatepost.inside.agent_loop import AgentLoopOptions
+from gatepost.inside.coding_agent import RetryingAgentOptions
+from gatepost.inside.providers.codex import CodexOptions
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
@@ -18,6 +25,7 @@ from gatepost.inside.providers.contract import (
     TurnFailed,
     TurnResult,
 )
+from gatepost.inside.providers.opencode import OpencodeOptions
 from gatepost.inside.runner import ProviderNotFound, find_provider
 from gatepost_testing.agent_profiles import AGENTS
 from gatepost_testing.provider_context import make_context, read_all
@@ -139,3 +147,22 @@ def test_a_broken_file_is_no_other_providers_trouble(tmp_path: Path) -> None:
     assert find_provider("demo", tmp_path)
     with pytest.raises(ProviderNotFound, match=r"bad\.py does not load: RuntimeError: x"):
         find_provider("bad", tmp_path)
+
+
+# What each provider reads of its group's options.
+OPTIONS: dict[str, type[Struct]] = {
+    "acp": AcpOptions,
+    "anthropic": AgentLoopOptions,
+    "claude": RetryingAgentOptions,
+    "codex": CodexOptions,
+    "gemini": AcpOptions,
+    "goose": AcpOptions,
+    "openai": AgentLoopOptions,
+    "opencode": OpencodeOptions,
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_provider_declares_the_options_that_it_reads(tmp_path: Path, name: str) -> None:
+    declared = find_spec(Home(tmp_path), name).options
+    assert set(declared) == set(OPTIONS[name].__struct_fields__) - {"model"}  # which is the group's own

@@ -96,7 +96,7 @@ HIDDEN: Hidden = {
     (COMMAND, "PermitDetails"): hide(
         ON_PAGE="kind folder session tool input editable state quorum voters choices questions asked_at expires_at"
     ),
-    (COMMAND, "PermitChoice"): hide(ON_PAGE="label allow lasts group"),
+    (COMMAND, "PermitChoice"): hide(ON_PAGE="label allow lasts group model price"),
     (COMMAND, "PermitQuestion"): hide(ON_PAGE="text options many own_words answer", MACHINERY="key"),
     (PAGE, "PermitQuestion"): hide(MACHINERY="key"),
     (COMMAND, "PendingRequest"): hide(IN_REQUEST="preview"),

@@ -158,7 +158,7 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
 
 
 @pytest.mark.slow
-async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words(
+async def test_what_does_not_fit_the_budget_is_not_asked_and_waits_with_a_word(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
@@ -166,16 +166,12 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
         await gateway.store.write(
             budgets.put, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, parse_usd("0.01", ""), "test", now
         )
-        for _ in range(2):
-            receipt = await channel.say("hello")
-            await wait_until_settled(gateway, PATIENCE)
-
-            (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
-            assert entry.state == "failed" and "has no room for this call" in entry.reason
-        notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
-        sorry = [text for text in texts(channel) if text.startswith("Sorry")]
-        assert len(notices) == 1 and len(sorry) == 1  # each message was spoken of once
-        assert "today's budget of home has no room" in sorry[0]
+        receipt = await channel.say("hello")
+        await channel.wait_for(1, timeout=PATIENCE)
+        (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
+        assert entry.state == "held"
+        (told,) = texts(channel)
+        assert told.startswith("Today's budget of home is too small for the next step") and "waits" in told
         assert await gateway.store.read(costs.list_sums, "group") == []
     assert endpoint.calls == []
 

@@ -80,10 +80,12 @@ def render_parked(status: BudgetStatus) -> str:
     waits = "Your message waits: whoever may decide it is asked for more."
     if status.cap is not None:
         return f"{_render_cap_notice(status, status.cap)} {waits}"
-    return (
-        f"{render_name(status)} is spent: {render_amounts(status)}. {waits}"
-        f" If nobody answers, it goes on when the budget starts anew, on {_render_time(status.ends_at)}."
-    )
+    name, amounts = render_name(status), render_amounts(status)
+    why, goes_on = f"{name} is spent: {amounts}.", "it goes on"
+    if not status.is_spent:
+        needed, goes_on = render_usd(status.needed), "it is tried again"
+        why = f"{name} is too small for the next step: {amounts} are spent, and it may cost {needed}."
+    return f"{why} {waits} If nobody answers, {goes_on} when the budget starts anew, on {_render_time(status.ends_at)}."
 
 
 def render_refused(name: str, *, of_session: bool = False) -> str:

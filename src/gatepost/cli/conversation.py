@@ -121,6 +121,7 @@ def _indent(text: str) -> str:
 
 ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
 PROMPT = "> "
+FIRST_WAIT_S = 1.0  # the first request of a wait: whoever waits for a person is told soon
 WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
 MOST_ROWS = 8  # of an answer that is being written
@@ -178,10 +179,11 @@ def send(control: ControlClient, place: ChatTarget, text: str, key: str = "") ->
 def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[ChatOutcome]:
     """Yield what became of a message so far, again and again until that is final, all is stopped or the time is
     over."""
-    deadline = time.monotonic() + timeout
+    deadline, pause = time.monotonic() + timeout, FIRST_WAIT_S
     while True:
         left = max(0.0, deadline - time.monotonic())
-        query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
+        query = urlencode({"message": message, "timeout": min(left, pause)})
+        pause = min(2 * pause, WAIT_S)
         answer: ChatOutcome = read_sent(ChatOutcome, get_result(control.get(f"/v1/chat/wait?{query}")), "a wait")
         yield answer
         if answer.done or answer.halted or left <= 0:

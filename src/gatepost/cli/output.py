@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from textwrap import wrap
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +22,8 @@ from gatepost.core.terminal_text import make_json_visible, make_visible, one_lin
 
 WIDTH, NARROWEST = 100, 60
 LEAST = 8  # what is left of a column
+READABLE = 32  # of a text in a column: with less room it stands below its row …
+MOST_LINES, INDENT = 3, "    "  # … in so many lines
 _COLORS = {"ok": "32", "warn": "33", "fail": "31", "dim": "2", "bold": "1"}
 
 
@@ -95,20 +98,37 @@ def print_table(
     empty: str = "nothing",
     gives: Sequence[str] = (),
     keeps: Sequence[str] = (),
+    text: str = "",
 ) -> None:
     """Aligned columns, cut to what a terminal has room for: first those that `gives` names, then the widest, and never
-    those that `keeps` names. A head of nothing is no line."""
-    first, kept = [head.index(name) for name in gives], [head.index(name) for name in keeps]
+    those that `keeps` names. `text`: a column that gives first, too, and stands below the rows where it could not be
+    read. A head of nothing is no line."""
+    first, kept = [head.index(name) for name in (*gives, text) if name], [head.index(name) for name in keeps]
     if not rows:
         print_line(empty)
         return
     cells = [[str(head[at]) for at in range(len(head))], *[[_cell(cell) for cell in row] for row in rows]]
     widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
-    if (most := get_line_width()) is not None:
-        _shrink(widths, most - 2 * (len(head) - 1), first, kept)
+    most, below = get_line_width(), None
+    if most is not None:
+        if text and _is_cramped(widths, most, head.index(text)):
+            below = head.index(text)
+            widths[below] = 0
+            first = [at for at in first if at != below]
+        _shrink(widths, most - 2 * (len(head) - 1 - (below is not None)), first, kept)
     for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
-        line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        shown = [cut(cell, widths[at]).ljust(widths[at]) for at, cell in enumerate(row) if at != below]
+        line = "  ".join(shown).rstrip()
         print_line(colored(line, "dim") if number == 0 else line)
+        if below is not None and most is not None and number:
+            for part in wrap(row[below], most - len(INDENT), max_lines=MOST_LINES, placeholder=" …"):
+                print_line(INDENT, part)
+
+
+def _is_cramped(widths: Sequence[int], most: int, at: int) -> bool:
+    """Return True if the others leave a column too little to be read."""
+    left = most - sum(widths) - 2 * (len(widths) - 1) + widths[at]
+    return left < min(widths[at], READABLE)
 
 
 def print_records(
@@ -120,15 +140,16 @@ def print_records(
     gives: Sequence[str] = (),
     zone: Zone | None = None,
     without: Sequence[str] = (),
+    text: str = "",
 ) -> None:
     """A table with a column for each field that the record says how to show. `own`: the texts of some fields, each made
     from a row. `zone`: of its moments, with the name that their heads have. `without`: fields that are no column here.
-    `gives`: as `print_table` has it."""
+    `gives`, `text`: as `print_table` has them."""
     views = {name: view for name, view in list_views(record).items() if not view.details and name not in without}
     rows = [[_show(name, view, each, own, zone) for name, view in views.items()] for each in found]
     heads = [_make_head(name, view, None if name in own else zone) for name, view in views.items()]
     ids = [head for head, view in zip(heads, views.values(), strict=True) if view.kind is ShownAs.ID]
-    print_table(heads, rows, empty=empty, gives=gives, keeps=ids)
+    print_table(heads, rows, empty=empty, gives=gives, keeps=ids, text=text)
 
 
 def _make_head(name: str, view: FieldView, zone: Zone | None) -> str:

@@ -18,6 +18,7 @@ _SENTENCES = {
     "root_is_for_owners": "root hears owners alone",
     "budget_spent": "a budget is spent (`gatepost budget show` says which, and when it starts anew;"
     " `gatepost budget set` raises it)",
+    "no_price": "nobody said what its model costs (`gatepost price set MODEL IN/OUT`)",
     "no_route": "no route leads to a group",
     "command_denied": "its sender may not give this command",
     "command_refused": "the command could not be carried out; the answer to it says why",

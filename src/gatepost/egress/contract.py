@@ -74,6 +74,12 @@ class CallBudget(Protocol):
     async def keep_counted(self, beginnings: Sequence[str], tokens: int) -> None: ...
 
 
+class PriceAsker(Protocol):
+    async def ask(self, spender: Spender, model: str) -> str:
+        """Ask people what a model without a price costs. What the agent is told; '' if nobody is asked."""
+        ...
+
+
 class ModelKeys(Protocol):
     async def get(
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None

@@ -24,7 +24,7 @@ from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.core.settings import Config, setting
 from gatepost.egress import audio, request_bodies, token_usage, tool_costs
 from gatepost.egress.call_payments import CallPayments
-from gatepost.egress.contract import CallBudget, CallCost, ModelKeys, Prices, Spender
+from gatepost.egress.contract import CallBudget, CallCost, ModelKeys, PriceAsker, Prices, Spender
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.prices import Price
@@ -182,7 +182,9 @@ class ModelProxy:
         prices: Prices,
         tools: ToolCosts = tool_costs.find_shipped_cost,
         may_act: FenceCheck = always,
+        asker: PriceAsker | None = None,
     ) -> None:
+        self._asker = asker
         self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
         self.move(config)
         self._may_act, self._upstream = may_act, Upstream(may_act)
@@ -253,7 +255,7 @@ class ModelProxy:
                 shape, request_bodies.decode(raw), features, most, tools, order.base.origin
             ),
         )
-        price = self._price(asked.model)
+        price = await self._price(order, asked.model)
         if price.minute:
             raise HttpRefusal(
                 400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing"
@@ -344,7 +346,7 @@ class ModelProxy:
         if common is not None:  # which model it is, is not said from inside
             recording, price = replace(recording, model=common.model), common.price
         hearing = audio.make_transcript_cost_bound(
-            recording, price or self._price(recording.model), listed=price is None
+            recording, price or await self._price(order, recording.model), listed=price is None
         )
         async with self._till.paid(order.spender, hearing) as bill:
             body = await self._judge(order, raw, recording.render)
@@ -357,9 +359,12 @@ class ModelProxy:
         judge = self._judges.setdefault(order.spender.session_id, BoundedThreadPool(1, self._every_judge))
         return await judge.run(work)
 
-    def _price(self, model: str) -> Price:
+    async def _price(self, order: ModelRequest, model: str) -> Price:
         price = self._prices(model)
         if price is None:
+            said = await self._asker.ask(order.spender, model) if self._asker is not None else ""
+            if said:
+                raise HttpRefusal(400, f"{model[:100]!r} has no price, so it is not called; {said}")
             command = f"gatepost price set {shlex.quote(model[:100])} IN/OUT"
             raise HttpRefusal(
                 400, f"{model[:100]!r} has no price, so it is not called; an operator can give it one: `{command}`"

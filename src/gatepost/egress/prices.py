@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost.core import log
+from gatepost.core import log, settings, settings_file
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.money import MICRO, PER, parse_usd
@@ -38,6 +38,7 @@ TOOL, SOURCE = "tool:", "source:"  # what names of tools, and of sources, begin 
 SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
 NAME = "prices.toml"  # where there is none yet
+LONGEST_NAME = 100  # characters of a model's
 _HEADER = re.compile(r"\s*\[")
 _log = log.get("prices")
 Stamp = tuple[int, int, int] | None
@@ -326,6 +327,16 @@ def parse_price(text: str) -> Price:
         usage = "write IN/OUT, like 0.5/1.5 (USD for a million tokens), or 0 if it is free"
         raise Invalid("price", f"{text[:40]!r}: {usage}") from None
     return Price(input=plain, output=answer, cache_read=plain, cache_write=plain, cache_write_long=plain)
+
+
+def put_own_price(home: Home, model: str, given: Price) -> None:
+    """Write a price into the operator's own file, which is made and named in the settings if there is none."""
+    now = settings.load_declared(home.path, FILE)[FILE]
+    if model.startswith((TOOL, SOURCE)):
+        raise Invalid("model", f"{model[:80]} is no name of a model; write it into {now or NAME} yourself")
+    write_price(home.path / (now or NAME), model, given)
+    if not now:
+        settings_file.set_setting(home.path / "gatepost.toml", FILE.name, NAME)
 
 
 def write_price(path: Path, model: str, given: Price) -> None:

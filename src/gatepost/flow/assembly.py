@@ -40,15 +40,18 @@ from gatepost.flow.intake.intake import Intake
 from gatepost.flow.people.newcomer_groups import NewcomerGroups
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.agent_questions import AgentQuestions
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import ProviderAnswers, RequestLoop
+from gatepost.flow.requests.unpriced_models import ModelPricing, PriceWriter
 from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.forking import EndSession, SessionForker
 from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
+from gatepost.flow.sessions.sandbox import effective_group
 from gatepost.flow.sessions.sandbox.sandbox_requirements import follow_channels
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -173,7 +176,9 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
     purse = StoreBudget(deps.store, deps.clock, channels.instances, deps.events)
     keys = SpenderSecrets(deps.store, deps.secrets)
     prices = PriceList(deps.home, deps.config)
-    models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
+    find_model = partial(effective_group.find_model, config=deps.config)
+    asker = ModelPricing(deps.store, deps.clock, deps.events, channels.instances, read_rules(deps.config), find_model)
+    models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act, asker)
     hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.instances)
     egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
     return EgressAssembly(prices=prices, models=models, purse=purse, keys=keys, hosts=hosts, deps=egress)
@@ -289,6 +294,7 @@ def make_loops(
     here: SessionSupervisor,
     sessions: SessionDirectory,
     get_page: Callable[[], str],
+    move_models: Callable[[Config], None],
 ) -> LoopAssembly:
     """`here`: the sessions that this gateway runs; `sessions`: all of them. `get_page`: where the web page is served;
     '' while it is not."""
@@ -312,7 +318,7 @@ def make_loops(
     )
     return LoopAssembly(
         intake=intake,
-        requests=_make_request_loop(deps, channels, tools, answers),
+        requests=_make_request_loop(deps, channels, tools, answers, move_models),
         provider_answers=answers,
         schedule=TaskLoop(store, clock, config, events, channels.instances),
         errands=ErrandLoop(store, clock, events, sessions, config[LOOK_S]),
@@ -325,8 +331,13 @@ def make_loops(
 
 
 def _make_request_loop(
-    deps: FlowDeps, channels: ChannelAssembly, tools: ToolAssembly, answers: ProviderAnswers
+    deps: FlowDeps,
+    channels: ChannelAssembly,
+    tools: ToolAssembly,
+    answers: ProviderAnswers,
+    move_models: Callable[[Config], None],
 ) -> RequestLoop:
+    prices = PriceWriter(deps.store, deps.clock, deps.events, channels.instances, deps.home, move_models)
     return RequestLoop(
         deps.store,
         deps.clock,
@@ -338,4 +349,5 @@ def _make_request_loop(
         answers,
         tools.questions,
         deps.home.media,
+        prices,
     )

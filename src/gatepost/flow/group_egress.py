@@ -27,7 +27,7 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetNotice
 from gatepost.store.money.costs import TokenCounts
-from gatepost.store.money.reservations import BudgetDenial
+from gatepost.store.money.reservations import BudgetDenial, BudgetReservation
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import switches
 from gatepost.store.rights.secret_rows import is_channel_secret
@@ -67,7 +67,8 @@ class StoreBudget:
             found = reservations.reserve(
                 db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now, tokens
             )
-            room = self._add_notices(db, spender, found.notes, now)
+            notes = () if _is_announced_later(db, spender, found) else found.notes
+            room = self._add_notices(db, spender, notes, now)
             if isinstance(found, BudgetDenial):
                 return BudgetShortage(judged.render_denial(found), found.busy), room
             return ReservationHandle(found.id), room
@@ -121,6 +122,14 @@ class StoreBudget:
     def _ring(self, room: RoomAddress | None) -> None:
         if room is not None:
             self._events.room(*room)
+
+
+def _is_announced_later(db: Db, spender: Spender, found: BudgetReservation | BudgetDenial) -> bool:
+    """Return True if the room hears by the end of a turn what a budget refused: its first step, for which it is too
+    small. The messages wait then, or have failed."""
+    if not isinstance(found, BudgetDenial) or not spender.turn_id or found.status.cap is not None:
+        return False
+    return not found.status.is_spent and not costs.list_for_turn(db, spender.turn_id, 0)
 
 
 def _find_payer(db: Db, spender: Spender) -> str:

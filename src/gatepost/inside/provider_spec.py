@@ -59,6 +59,7 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     model: Word = ""  # for a group that names none; '': the agent's own choice
     library: Word = ""  # the Python module that it needs, of the extra with its name
     package: Annotated[str, Meta(max_length=214, pattern=r"^$|^(@[a-z0-9._-]+/)?[a-z0-9][a-z0-9._-]*$")] = ""  # npm's
+    options: Annotated[tuple[Word, ...], Meta(max_length=64)] = ()  # that it reads; without them, any may be set
     command_options: Words = ()  # the group's options that name its program; one of them must be set
     mcp_client: McpClientFormat | None = None  # how servers are written into its own configuration
     compacts: bool = False  # it understands /compact; the gateway does it by a summary for those that do not

@@ -194,3 +194,16 @@ def test_the_name_of_an_option_is_no_line_of_its_own(run: Run) -> None:
     assert run("group", "set", "acme", "options.x\nsandbox                  planted=1").code == 0
     planted = [line for line in run("group", "show", "acme").out.splitlines() if "planted" in line]
     assert [line.partition(" ")[0] for line in planted] != ["sandbox"]
+
+
+def test_an_option_that_nobody_reads_is_refused_with_those_that_there_are(run: Run) -> None:
+    run("group", "add", "acme")
+    run("group", "set", "acme", "provider=codex")
+    refused = run("group", "set", "acme", "options.efort=low")
+    assert refused.code == 1 and "codex has no such option; did you mean effort?" in refused.err.replace("'", "")
+    assert "outage" in refused.err and "tool_groups" in refused.err
+    assert "is now low" in run("group", "set", "acme", "options.effort=low", "options.tool_groups=all").out
+    assert "options.max_tokens is one of anthropic, openai, opencode, which codex does not read" in (
+        run("group", "set", "acme", "options.max_tokens=4000").out
+    )
+    assert run("group", "set", "acme", "provider=demo", "options.anything=1").code == 0  # it does not say what it reads

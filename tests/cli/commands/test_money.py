@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import Period, SystemClock, start_of_period
 from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
-from gatepost.store.money import costs
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost, TokenCounts
 
 Run = Callable[..., Any]
@@ -101,3 +102,15 @@ def test_prices_are_shown_with_source_and_day_and_a_model_is_given_one(run: Run,
     assert told.startswith("my-model: $0.50 for input and $1.50 for output") and "prices.toml" in told
     assert "my-model" in run("price", "list", "my-model").out
     assert run("price", "list", "nothing-like-it").out == "no model has a price that is called nothing-like-it\n"
+
+
+def test_what_was_added_for_a_day_is_named_when_the_budget_is_set_anew(run: Run, home: Home) -> None:
+    assert "added" not in run("budget", "set", "home", "--daily", "1").out
+    connection, now = connect(home.store), SystemClock().now()
+    scope = BudgetScope(BudgetScopeKind.GROUP, "home")
+    day = start_of_period(Period.DAY, now)
+    budgets.raise_limit(SqliteDb(connection), scope, Period.DAY, day, 270_000)
+    connection.close()
+    for args in (("set", "home", "--daily", "2"), ("show",)):
+        told = run("budget", *args).out
+        assert "$2.27" in told and "home: $0.27 of that was added for this day alone, until 20" in told

@@ -36,6 +36,9 @@ FILES = {
     "0064_budget_raises": "de996bc8444c3308",
     "0065_memory_views": "f6b9e85c788238c0",
     "0066_caps": "33078bdac3474a75",
+    "0067_needed_money": "5b1a6f94d550e7da",
+    "0068_errand_costs": "ff6eb50dad46ed74",
+    "0069_replaced_skills": "bbd3dc5ae0855a9e",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {

@@ -7,16 +7,22 @@ from tests.store.conftest import Desk
 from tests.store.schedule.test_firings import NOON, ROOM, FiredTask
 
 from gatepost.core.clock import MINUTE, Period
+from gatepost.core.records import replace
+from gatepost.messages.inbound import Direction
 from gatepost.store.engine.sqlite_db import SqliteDb
 from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, Cap, CapSpan
 from gatepost.store.money.costs import NewCost
 from gatepost.store.money.reservations import BudgetDenial, BudgetReservation
 from gatepost.store.port import Db
 from gatepost.store.schedule import retention, tasks
-from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions import errands, groups, sessions, turn_claims
+from gatepost.store.sessions.errands import NewErrand
 from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.turns import Turn
 
 USD = 1_000_000
 ACME, ENG = (BudgetScope(BudgetScopeKind.GROUP, folder) for folder in ("acme", "acme/eng"))
@@ -254,3 +260,141 @@ def test_what_turns_and_conversations_spent_goes_with_them(db: Db, session: str)
     assert retention.remove_spending(db, "", NOON, 50, kind=BudgetScopeKind.SESSION).removed == 0
     db.run("DELETE FROM sessions WHERE id = ?", (session,))
     assert retention.remove_spending(db, "", NOON, 50, kind=BudgetScopeKind.SESSION).removed == 1
+
+
+def claim_turn(db: Db, session_id: str, new: NewMessage) -> Turn:
+    message_id = messages.accept(db, new, NOON)
+    session = sessions.get(db, session_id)
+    assert message_id is not None and session is not None
+    inbox.enqueue(db, message_id, session_id, session.folder, "member", NOON)
+    claim = turn_claims.claim(db, session_id, "scripted", "test", NOON, MINUTE, 20, ready=True)
+    assert claim is not None
+    return claim.turn
+
+
+def begin_turn(db: Db, thread: str = "") -> Turn:
+    """A turn of acme/eng that a person asked for."""
+    place = {"instance": ROOM[0], "address": ROOM[1], "thread": thread}
+    said = NewMessage(**place, direction=Direction.IN, sender="fake:user/eve", text="do it", at=NOON)
+    return claim_turn(db, add_session(db, thread), said)
+
+
+def give_errand(db: Db, caller: Turn, *, between_turns: bool = False, folder: str = "acme") -> Turn:
+    """The turn that works on what another turn gave out."""
+    session, errand_id = errands.find_or_add_session(db, caller.session_id, folder, "", NOON), errands.make_id()
+    new = NewMessage(
+        instance=session.instance,
+        address=session.address,
+        thread=errand_id,
+        direction=Direction.IN,
+        sender="agent:acme/eng",
+        text="your part",
+        at=NOON,
+    )
+    turn = claim_turn(db, session.id, new)
+    row = db.row("SELECT message_id FROM inbox WHERE turn_id = ?", (turn.id,))
+    assert row is not None
+    facts = NewErrand(
+        id=errand_id,
+        call_key=errand_id,
+        parent="",
+        caller_folder=caller.folder,
+        caller_session=caller.session_id,
+        caller_turn="" if between_turns else caller.id,
+        rights="member",
+        instance=caller.instance,
+        address=caller.address,
+        thread=caller.thread,
+        folder=folder,
+        session_id=session.id,
+        room=session.address,
+        message_id=int(row[0]),
+    )
+    errands.add(db, facts, NOON)
+    return turn
+
+
+def reserve_in(db: Db, turn: Turn, micro: int) -> BudgetReservation | BudgetDenial:
+    return reservations.reserve(db, turn.folder, None, turn.session_id, turn.id, "claude", micro, NOON)
+
+
+def get_caps(db: Db, turn: Turn) -> dict[str, tuple[int, int]]:
+    found = budgets.list_for_call(db, turn.folder, "", turn.session_id, turn.id, NOON)
+    return {each.scope.name: (each.spent, each.reserved) for each in found}
+
+
+@pytest.mark.parametrize("span", [CapSpan.TURN, CapSpan.SESSION])
+@pytest.mark.parametrize("between_turns", [False, True])
+def test_what_an_errand_spends_counts_for_the_turn_that_gave_it_out(db: Db, span: CapSpan, between_turns: bool) -> None:
+    asking = begin_turn(db)
+    limit(db, span, 1 * USD, ENG)  # of the group that asks alone
+    worker = give_errand(db, asking, between_turns=between_turns)
+    held = reserve_in(db, worker, 600_000)
+    assert isinstance(held, BudgetReservation)
+    name = asking.id if span is CapSpan.TURN else asking.session_id
+    assert get_caps(db, asking)[name] == get_caps(db, worker)[name] == (0, 600_000)
+    denied = reserve_in(db, asking, 500_000)
+    assert isinstance(denied, BudgetDenial) and denied.busy
+    reservations.settle(db, held.id, 550_000, None, NOON)
+    assert get_caps(db, asking)[name] == (550_000, 0)
+    for turn in (asking, worker):
+        denied = reserve_in(db, turn, 500_000)
+        assert isinstance(denied, BudgetDenial) and denied.status.scope.name == name and not denied.busy
+
+
+def test_errands_of_errands_count_for_each_turn_behind_them(db: Db) -> None:
+    first = begin_turn(db)
+    second = give_errand(db, first)
+    third = give_errand(db, second, folder="acme/eng")
+    for scope in (ACME, ENG):
+        limit(db, CapSpan.TURN, 1 * USD, scope)
+    new = NewCost(key="c", at=NOON, folder="acme/eng", model="m", micro=300_000)
+    costs.add_external(db, replace(new, session_id=third.session_id, turn_id=third.id), NOON)
+    held = reserve_in(db, third, 200_000)
+    assert isinstance(held, BudgetReservation)
+    assert get_caps(db, third) == {each.id: (300_000, 200_000) for each in (first, second, third)}
+    assert reservations.settle_leftovers(db, NOON) == 1  # of a crash: in full
+    assert get_caps(db, third) == {each.id: (500_000, 0) for each in (first, second, third)}
+    assert db.rows("SELECT * FROM reservation_charges") == []
+
+
+def test_other_errands_and_turns_have_limits_of_their_own(db: Db) -> None:
+    limit(db, CapSpan.TURN, 1 * USD)
+    first, other = begin_turn(db), begin_turn(db, "other")
+    assert isinstance(reserve_in(db, give_errand(db, first), 900_000), BudgetReservation)
+    assert isinstance(reserve_in(db, other, 900_000), BudgetReservation)
+
+
+async def test_calls_of_errands_at_once_keep_within_the_limit_of_the_turn_behind_them(store: SqliteStore) -> None:
+    asking = await store.write(begin_turn)
+    workers = [await store.write(lambda db: give_errand(db, asking)), asking]
+    workers.append(await store.write(lambda db: give_errand(db, workers[0], folder="acme/eng")))
+    await store.write(limit, CapSpan.TURN, 1 * USD, ENG)
+
+    async def call(number: int) -> int:
+        turn = workers[number % 3]
+        held = await store.write(reserve_in, turn, 90_000, lane=turn.session_id)
+        if isinstance(held, BudgetDenial):
+            return 0
+        await asyncio.sleep(0)
+        await store.write(reservations.settle, held.id, 80_000, None, NOON, lane=turn.session_id)
+        return 80_000
+
+    spent = sum([sum(await asyncio.gather(*(call(number) for number in range(1, 51)))) for _ in range(3)])
+    found = await store.read(get_caps, asking)
+    assert found[asking.id] == (spent, 0) and 800_000 < spent <= 1 * USD
+
+
+def test_an_errand_of_a_turn_that_is_tried_again_counts_for_the_next_try(db: Db) -> None:
+    limit(db, CapSpan.TURN, 1 * USD, ENG)
+    asking = begin_turn(db)
+    worker = give_errand(db, asking)
+    held = reserve_in(db, worker, 100_000)
+    later = begin_turn(db, "later")  # stands for the next try
+    budgets.carry_turn(db, asking.id, later.id)
+    errands.move_to_turn(db, asking.id, later.id)
+    assert isinstance(held, BudgetReservation)
+    reservations.settle(db, held.id, 50_000, None, NOON)
+    assert isinstance(reserve_in(db, worker, 200_000), BudgetReservation)
+    row = db.row("SELECT spent FROM spending WHERE kind = 'turn' AND name = ?", (later.id,))
+    assert row == (50_000,) and [each.turn_id for each in budgets.list_asking(db, worker.id)] == [later.id]

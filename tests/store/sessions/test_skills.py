@@ -57,3 +57,12 @@ def test_contents_that_no_row_names_are_swept_and_others_stay(db: Db) -> None:
     assert skills.list_digests(db) == []
     add(db, "acme", "bake", "of a replay that is gone", session_id="s-9")
     assert skills.sweep_contents(db, NOON + 1) == 1
+
+
+def test_a_content_that_was_agreed_to_and_replaced_does_not_wait_for_a_yes(db: Db) -> None:
+    first = add(db, "", "bake", "first")
+    add(db, "", "bake", "second")
+    assert skills.list_waiting(db) == []
+    tree = make_tree([SkillFile("SKILL.md", False, b"first")])  # somebody reads it once more
+    skills.add_content(db, describe_skill(tree, "bake", SkillSource.PATH, NOON, name="bake").content, pack_tree(tree))
+    assert [each.digest for each in skills.list_waiting(db)] == [first]

@@ -83,6 +83,7 @@ def send_message(control: ControlClient, place: ChatTarget, text: str, key: str,
     outcome = SentChat(message=number, new=receipt.new, state=receipt.state, reason=receipt.reason)
     if timeout is None:
         return outcome
+    told = False  # that it waits for a person
     try:
         for answer in poll_outcome(control, number, timeout):
             outcome = replace(
@@ -93,6 +94,9 @@ def send_message(control: ControlClient, place: ChatTarget, text: str, key: str,
                 asks=answer.asks or outcome.asks,
                 halted=answer.halted or outcome.halted,
             )
+            if not told and not answer.done and (waits := render_held(outcome)):
+                told = True
+                output.print_line(waits, error=True, flush=True)
     except Unavailable as error:
         raise Unavailable("the answer", f"message {number} is accepted, but {error}") from None
     except KeyboardInterrupt:
@@ -107,6 +111,15 @@ def render(outcome: SentChat, waited: bool) -> str:
     known = "" if outcome.new else ", seen before"
     reason = f": {reasons.render_reason(outcome.reason)}" if outcome.reason else ""
     return f"message {outcome.message} {outcome.state}{reason}{known}"
+
+
+def render_held(outcome: SentChat) -> str:
+    """Render which decision a message waits for, and how somebody makes it; '' if it waits for none."""
+    if not outcome.asks:
+        return ""
+    allow, deny = (f"`gatepost permit {word} {outcome.asks}`" for word in ("allow", "deny"))
+    shown = f"`gatepost permit show {outcome.asks}`"
+    return f"message {outcome.message} waits until somebody decides: {shown} says what, {allow} or {deny} decides it"
 
 
 def render_failure(outcome: SentChat, timeout: float) -> str:

@@ -51,13 +51,13 @@ def memory_command() -> None:
 @memory_command.command("list")
 @from_operation(ListMemoriesArgs)
 def list_memories(run: CommandRun, found: list[Memory]) -> None:
-    output.print_records(Memory, found, empty="nothing is remembered", gives=("text",))
+    output.print_records(Memory, found, empty="nothing is remembered", text="text")
 
 
 @memory_command.command()
 @from_operation(SearchMemoriesArgs)
 def search(run: CommandRun, found: list[Memory]) -> None:
-    output.print_records(Memory, found, empty="nothing that is remembered has these words", gives=("text",))
+    output.print_records(Memory, found, empty="nothing that is remembered has these words", text="text")
 
 
 @memory_command.command()
@@ -71,7 +71,7 @@ def why(run: CommandRun, trace: MemoryTrace) -> None:
     if trace.earlier:
         output.print_line()
         output.print_line("it took the place of:")
-        output.print_records(Memory, trace.earlier, empty="", gives=("text",))
+        output.print_records(Memory, trace.earlier, empty="", text="text")
 
 
 @memory_command.command()
@@ -101,7 +101,7 @@ def restore(run: CommandRun, entry: Memory) -> None:
 @memory_command.command()
 @from_operation(UndoMemoriesArgs)
 def undo(run: CommandRun, done: UndoneMemories) -> None:
-    output.print_records(Memory, done.ended, empty="nothing was remembered in that time", gives=("text",))
+    output.print_records(Memory, done.ended, empty="nothing was remembered in that time", text="text")
     if done.ended or done.restored:
         output.print_line(f"{len(done.ended)} taken back, {len(done.restored)} earlier ones are in force again")
 

@@ -31,7 +31,8 @@ _WANTS = {
     RequestKind.SENDER: "to be let in",
     RequestKind.ROOM: "a group that answers in its room (--answer FOLDER)",
     RequestKind.HOST: "to reach a host",
-    RequestKind.BUDGET: "more money for its budget",
+    RequestKind.BUDGET: "more money for its budget (or --answer and its cheaper model)",
+    RequestKind.PRICE: "the price of a model (--answer IN/OUT, or --answer 0)",
     RequestKind.TEXT: "a scheduled text said",
     RequestKind.RESTORED: "what was under way sent (allow) or dropped (deny)",
 }

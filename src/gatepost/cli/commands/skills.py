@@ -54,7 +54,7 @@ def skill_command() -> None:
 @skill_command.command("list")
 @from_operation(ListSkillsArgs)
 def list_skills(run: CommandRun, found: SkillList) -> None:
-    output.print_records(AgreedSkillView, found.skills, empty="nobody has agreed to a skill", gives=("says",))
+    output.print_records(AgreedSkillView, found.skills, empty="nobody has agreed to a skill", text="says")
     if found.drafts:
         output.print_line()
         output.print_line("drafts, which no agent has as a skill (`gatepost skill add GROUP:DRAFT`):")
@@ -62,7 +62,7 @@ def list_skills(run: CommandRun, found: SkillList) -> None:
     if found.waiting:
         output.print_line()
         output.print_line("read, and not agreed to (kept for a day):")
-        output.print_records(WaitingSkill, found.waiting, empty="", gives=("says",))
+        output.print_records(WaitingSkill, found.waiting, empty="", text="says")
     if found.more:
         output.print_line("there are more drafts; name a group")
 

@@ -47,6 +47,8 @@ def show_budgets(run: CommandRun, found: list[BudgetView]) -> None:
         [row for each in found for row in _list_rows(each)],
         empty="no budgets: nothing limits what is spent; `gatepost budget set --instance --daily 5` would",
     )
+    for line in (each for budget in found for each in _list_raises(budget)):
+        output.print_line(line)
 
 
 def _list_rows(budget: BudgetView) -> Iterator[tuple[str, ...]]:
@@ -56,6 +58,14 @@ def _list_rows(budget: BudgetView) -> Iterator[tuple[str, ...]]:
     for per, most in (("answer", budget.turn), ("task run", budget.task), ("conversation", budget.session)):
         if most is not None:
             yield (_name(budget), per, _usd(most), "", "", "", "")
+
+
+def _list_raises(budget: BudgetView) -> Iterator[str]:
+    """A budget that is set anew keeps what somebody added for its period."""
+    for per, amounts in (("day", budget.daily), ("month", budget.monthly)):
+        if amounts is not None and amounts.raised_usd:
+            until = output.format_time(amounts.ends_at, UTC)[:10]
+            yield f"{_name(budget)}: {_usd(amounts.raised_usd)} of that was added for this {per} alone, until {until}"
 
 
 budget_command.command("show")(from_operation(ShowBudgetsArgs)(show_budgets))

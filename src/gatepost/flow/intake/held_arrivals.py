@@ -4,7 +4,13 @@ All in the transaction of a message."""
 from collections.abc import Collection, Sequence
 
 from gatepost.access.senders import Rights
-from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, make_seen_room
+from gatepost.flow.intake.accepted_message import (
+    IntakeResult,
+    MessageContext,
+    TargetAccess,
+    find_session,
+    make_seen_room,
+)
 from gatepost.flow.intake.admission import asks_first
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.requests import spent_budgets, unknown_rooms, unknown_senders
@@ -69,8 +75,18 @@ def hold_for_budget(
     """Hold a message that a spent budget stops. None: it is refused. A command does not wait."""
     if context.arrival.command is not None:
         return None
+    session = find_session(context, target.chosen)
     asked = spent_budgets.hold(
-        context.db, context.channels, asking, context.id, new, target.folder, target.rights, spent, context.now
+        context.db,
+        context.channels,
+        asking,
+        context.id,
+        new,
+        target.folder,
+        target.rights,
+        spent,
+        context.now,
+        session.id if session is not None else "",
     )
     if asked is not None and asked.added:
         context.rules.renew(context.db)

@@ -37,6 +37,7 @@ from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.decide import follow_decision
+from gatepost.flow.sessions.sandbox.cheaper_models import CheaperModels
 from gatepost.flow.sessions.sandbox.effective_group import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import (
@@ -136,7 +137,8 @@ class Intake:
         """`end` stops a session's sandbox; queued messages stay. `renew` restarts it after the current turn. `page`:
         the web page's address, '' if it is not served. `passing`: of files to other gateways, if there may be some."""
         self._store, self._clock, self._config = store, clock, config
-        self._limits, self._asking = read_limits(config), read_rules(config)
+        self._limits = read_limits(config)
+        self._asking = replace(read_rules(config), find_cheaper=CheaperModels(home, config).find)
         self._rules = RuleCache()  # the writers' alone
         self._events, self._channels, self._home, self._stop, self._kill = events, channels, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks

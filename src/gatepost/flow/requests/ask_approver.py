@@ -1,6 +1,8 @@
 """Asking people: a request becomes a row and a card in the direct room of the first who may decide and can be reached.
 Nobody decides in time: the next one is asked. All in the transaction of the caller."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from gatepost.access.approvers import RoleHolder, choose_next, choose_room, rank_approvers
@@ -20,6 +22,7 @@ from gatepost.store.rights import acl, request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.rooms.direct_rooms import DirectRoom
+from gatepost.store.sessions.sessions import Session
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
@@ -37,11 +40,24 @@ MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
 MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
 
 
+class CheaperModel(Struct, frozen=True):
+    """A model that a conversation could go on with. `percent`: what it costs at most, of the price of the one that it
+    takes the place of."""
+
+    model: str
+    replaces: str
+    percent: int
+
+
+FindCheaper = Callable[[Db, str, Session | None], CheaperModel | None]
+
+
 class AskingRules(Struct, frozen=True):
     escalate: int  # microseconds
     expire: int
     quorum: int
     settles: int = SETTLES
+    find_cheaper: FindCheaper | None = None  # None: a card about money offers money alone
 
 
 def read_rules(config: Config) -> AskingRules:

@@ -21,6 +21,8 @@ from gatepost.flow.requests.choices import (
     ALLOW_ONCE,
     DENY,
     GROUP,
+    MODEL,
+    PRICE,
     AnswerChoice,
     find_answer,
     list_choices,
@@ -48,6 +50,11 @@ from gatepost.store.rights.request_cards import RequestCard
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.sessions import turns
 
+NAMING = {  # /approve ID FOLDER, MODEL or IN/OUT
+    RequestKind.ROOM: GROUP,
+    RequestKind.BUDGET: MODEL,
+    RequestKind.PRICE: PRICE,
+}
 APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
 COMMANDS = (APPROVE, REFUSE, ANSWER)
 UNKNOWN_BUTTON = "This button is not known any more."
@@ -202,7 +209,7 @@ def _read_command(
         and not _is_certain(db, channels, request, said, cards, now, settles, allows=True)
     ):
         return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
-    if said.command == APPROVE and words and not words.startswith("{") and request.kind is not RequestKind.ROOM:
+    if said.command == APPROVE and words and not words.startswith("{") and request.kind not in NAMING:
         return GivenAnswer(f"not decided {request.id}", NO_ARGUMENTS.format(request.id))  # "no wait" is no yes
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, channels, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
@@ -510,8 +517,8 @@ def _decide(
     words: str = "",
     given: dict[str, Any] | None = None,
 ) -> GivenAnswer:
-    if request.kind is RequestKind.ROOM and words:
-        given = {GROUP: words}  # /approve ID FOLDER
+    if request.kind in NAMING and words and choice.state is RequestState.ALLOWED:
+        given = {NAMING[request.kind]: words}
     decision = decide(db, channels, request.id, choice, said.sender, now, words=words, given=given, where=said.where)
     if not decision.decided:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from gatepost.core.records import replace
 from gatepost.flow.requests.approved_plans import render_consequences
-from gatepost.flow.requests.edited_input import is_editable
+from gatepost.flow.requests.edited_input import ANSWERED, is_editable
 from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
 from gatepost.messages.card import Card, CardButton, CardField, escape_markdown, normalize_answer, parse_choice
 from gatepost.messages.text import one_line
@@ -17,11 +18,15 @@ from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind, Re
 
 LONGEST_NAME = 30  # characters of a tool, a group, a room or a person; four of them fit a title
 LONGEST_SAID = 200  # of the words that the agent was given
+NEXT_STEP = "the next step may cost"  # in the input of a request about a budget that is too small for it
 LONGEST_INPUT = 30_000  # of all arguments that a card shows, with what goes out before it
 GROUPS = "groups"  # of a room: those that may be chosen, in its input …
 GROUP = "group"  # … and the one that was, in its answer
+CHEAPER = "cheaper model"  # of a budget: the one that is offered, in its input …
+MODEL = "model"  # … and that was chosen, in its answer
+PRICE = "price"  # of a model, IN/OUT, in the answer
 MOST_GROUPS = 5
-LONGEST_GROUP = 48  # characters of a folder that fits a button
+LONGEST_GROUP = 48  # characters of a folder, or a model's name, that fits a button
 YES, NO = frozenset({"yes", "y", "ok", "okay", "allow", "approve"}), frozenset({"no", "n", "nope", "deny"})
 ACTS = {  # tools whose names alone do not say what they do
     "send": "send a message",
@@ -71,6 +76,7 @@ PARAMETERS = {
 _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
 DETAILS = "Details"  # the last field of a card: ids and exact names
+_PRICE = re.compile(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
 LONGEST_REASON = 500  # characters of why somebody refuses
 _NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=because\s+\w))", re.IGNORECASE)
 
@@ -81,6 +87,8 @@ class AnswerChoice(Struct, frozen=True):
     lasts: AnswerLasts = AnswerLasts.ONCE
     style: str = ""
     group: str = ""  # of a room: who answers there
+    model: str = ""  # of a budget: with which the conversations that wait go on
+    price: str = ""  # of a model: what it costs
 
 
 ALLOW_ONCE = AnswerChoice("Allow once", RequestState.ALLOWED, style="primary")
@@ -91,6 +99,7 @@ DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 SEND = AnswerChoice("Send them", RequestState.ALLOWED)
+FREE = AnswerChoice("It costs nothing", RequestState.ALLOWED, price="0")
 DROP = AnswerChoice("Drop them", RequestState.DENIED, style="danger")
 
 
@@ -114,7 +123,10 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     if request.kind is RequestKind.RESTORED:
         return (SEND, DROP)
     if request.kind is RequestKind.BUDGET:
-        return (AnswerChoice(f"{request.input.get('more')} more", RequestState.ALLOWED, style="primary"), DENY)
+        more = AnswerChoice(f"{request.input.get('more')} more", RequestState.ALLOWED, style="primary")
+        return (more, *map(make_model_choice, list_models(request)), DENY)
+    if request.kind is RequestKind.PRICE:
+        return (FREE, DENY)
     return (ALLOW_ONCE, DENY)
 
 
@@ -126,7 +138,7 @@ class ChosenAnswer(Struct, frozen=True):
 def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | None:
     """Return the choice that a text means, or None. A number or a label picks its choice, a yes the first that allows,
     a no the plain denial, also with a reason behind it. A yes where several would allow something different means none
-    of them."""
+    of them. IN/OUT is an answer where a price is asked for."""
     at = parse_choice(text, [each.label for each in choices])
     if at is not None:
         return ChosenAnswer(choices[at])
@@ -134,7 +146,9 @@ def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | No
     if said in NO or because:
         words = one_line(text[because.end() :])[:LONGEST_REASON] if because else ""
         return ChosenAnswer(DENY, words) if DENY in choices else None
-    allowing = [each for each in choices if each.state is RequestState.ALLOWED]
+    allowing = [each for each in choices if each.state is RequestState.ALLOWED and not each.price]
+    if FREE in choices and _PRICE.match(text):
+        return ChosenAnswer(replace(FREE, label=text.strip(), price=text.strip().replace(" ", "").replace("$", "")))
     unclear = len({each.group for each in allowing}) > 1
     return ChosenAnswer(allowing[0]) if said in YES and allowing and not unclear else None
 
@@ -143,6 +157,16 @@ def list_groups(request: Request) -> tuple[str, ...]:
     """Those that are offered for a room."""
     offered = request.input.get(GROUPS)
     return tuple(map(str, offered)) if isinstance(offered, list) else ()
+
+
+def list_models(request: Request) -> tuple[str, ...]:
+    """Return the cheaper models that a request about a budget offers: one at most."""
+    offered = request.input.get(CHEAPER)
+    return (offered,) if isinstance(offered, str) and request.kind is RequestKind.BUDGET else ()
+
+
+def make_model_choice(model: str) -> AnswerChoice:
+    return AnswerChoice(f"Go on with {model}", RequestState.ALLOWED, model=model)
 
 
 def make_group_choice(folder: str) -> AnswerChoice:
@@ -173,10 +197,15 @@ def make_card(request: Request, token: str, facts: CardFacts, part: int = 0) -> 
         text=_render_text(request, facts),
         fields=list_fields(request, facts),
         buttons=buttons,
-        command=f"/approve {request.id} or /deny {request.id}",
+        command=_render_command(request),
         token=token if editable else "",
         editable=editable,
     )
+
+
+def _render_command(request: Request) -> str:
+    price = " 0.5/1.5 (its own price)" if request.kind is RequestKind.PRICE else ""
+    return f"/approve {request.id}{price} or /deny {request.id}"
 
 
 def make_decided_card(request: Request, facts: CardFacts, done: str, part: int = 0) -> Card:
@@ -251,7 +280,10 @@ def render_title(request: Request, facts: CardFacts) -> str:
     if request.kind is RequestKind.RESTORED:
         return "This gateway was restored or copied: send what was under way?"
     if request.kind is RequestKind.BUDGET:
-        return f"{request.input.get('budget')} is spent, and messages wait"
+        how = "too small for the next step" if NEXT_STEP in request.input else "spent"
+        return f"{request.input.get('budget')} is {how}, and messages wait"
+    if request.kind is RequestKind.PRICE:
+        return "A model has no price, and messages wait: what does it cost?"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:
@@ -311,7 +343,7 @@ def show_beginning(text: str, longest: int) -> str:
 
 def is_edited(request: Request) -> bool:
     """Return True if it was allowed with other arguments than were asked for."""
-    answers = request.kind in (RequestKind.QUESTION, RequestKind.ROOM)  # what is given there is the answer itself
+    answers = request.kind in ANSWERED  # what is given there is the answer itself
     return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
 
 
@@ -324,7 +356,10 @@ def render_decision(request: Request, by: str, part: int | None = None, name: st
     conversation = " each time" if request.kind is RequestKind.TEXT else " in this conversation"
     lasts = {AnswerLasts.SESSION: conversation, AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
-    answers = f": {group} answers there" if group else ""
+    model = request.answer.get(MODEL) if request.kind is RequestKind.BUDGET else None
+    answers = f": {group} answers there" if group else f": it goes on with {model}" if model else ""
+    if request.kind is RequestKind.PRICE and request.answer:
+        answers = f": it costs {request.answer.get(PRICE)} (USD for a million tokens, input/output)"
     changed = " with changes" if is_edited(request) else ""
     said = {
         RequestState.ALLOWED: f"Allowed{changed}{lasts[request.lasts]} by {by}{answers}",

@@ -20,10 +20,13 @@ from gatepost.flow.requests import (
     spent_budgets,
     unknown_rooms,
     unknown_senders,
+    unpriced_models,
 )
 from gatepost.flow.requests.card_delivery import find_name, show_answer, show_decision, show_question
 from gatepost.flow.requests.choices import (
     GROUP,
+    MODEL,
+    PRICE,
     AnswerChoice,
     is_edited,
     list_groups,
@@ -61,6 +64,7 @@ _RELEASING = {
     RequestKind.SENDER: unknown_senders.follow,
     RequestKind.ROOM: unknown_rooms.follow,
     RequestKind.BUDGET: spent_budgets.follow,
+    RequestKind.PRICE: unpriced_models.follow,
 }
 
 
@@ -129,10 +133,16 @@ def decide(
     request = requests.get(db, request_id)
     if request is not None and request.kind is RequestKind.ROOM:
         choice, given = _choose_group(request, choice, given or {})
+    if request is not None and request.kind is RequestKind.BUDGET:
+        given = {MODEL: choice.model} if choice.model else given
+    if request is not None and request.kind is RequestKind.PRICE:
+        given = {PRICE: choice.price} if choice.price else given
     request, refusal = find_to_decide(db, channels, request_id, by, where, now, choice.group)
     if refusal is not None:
         return refusal
-    if fault := unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state):
+    fault = unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state)
+    fault = fault or spent_budgets.find_fault(request, given or {})
+    if fault := fault or unpriced_models.find_fault(request, choice.state, given or {}):
         return Decision(request, False, fault)
     if request.cut and choice.state is RequestState.ALLOWED and request.kind is not RequestKind.QUESTION:
         return Decision(request, False, KEPT_IN_PART.format(request.id))
@@ -216,6 +226,18 @@ def withdraw_outdated(db: Db, channels: ChannelInstances, request: Request, now:
     return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
 
 
+def withdraw_priced(db: Db, channels: ChannelInstances, model: str, now: int) -> Decision | None:
+    """Withdraw the request about a model that was given a price otherwise, and have what waits go on. None if nobody
+    is asked about it."""
+    request = requests.find_last(db, RequestKind.PRICE, unpriced_models.NOBODYS, model)
+    if request is None or request.state is not RequestState.PENDING:
+        return None
+    (ended,) = requests.withdraw(db, request.id, unpriced_models.HAS_PRICE, now)
+    released = unpriced_models.release(db, channels, ended, now)
+    rooms = show_decision(db, channels, ended, now)
+    return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake)
+
+
 def _refuse(request: Request) -> str:
     asked_in_room = request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE)
     return NOT_ASKED if asked_in_room else NOT_YOURS
@@ -259,7 +281,7 @@ def close(
     renew: tuple[str, ...] = ()
     if closed.kind in _RELEASING:
         released = _RELEASING[closed.kind](db, channels, closed, now)
-        wake, files, rooms = released.wake, released.files, (*rooms, *released.rooms)
+        wake, files, rooms, renew = released.wake, released.files, (*rooms, *released.rooms), released.renew
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *firing.follow_held_text(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:

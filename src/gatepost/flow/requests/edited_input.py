@@ -13,6 +13,8 @@ from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind
 from gatepost.tools.contract import TOOLS
 
 LONGEST = 20_000  # bytes of them, as JSON
+# Kinds of which that is the answer itself.
+ANSWERED = frozenset({RequestKind.QUESTION, RequestKind.ROOM, RequestKind.BUDGET, RequestKind.PRICE})
 MOST_NAMED, LONGEST_NAME = 20, 100  # parameters that the audit names, and characters of each
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -42,8 +44,8 @@ def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts)
     call: nobody else has seen it. A room that they leave out is the one on the card."""
     if not given or dict(given) == request.input:
         return {}
-    if request.kind in (RequestKind.QUESTION, RequestKind.ROOM):
-        return dict(given)  # its answers, or who answers there
+    if request.kind in ANSWERED:
+        return dict(given)  # its answers, who answers there, the model with which it goes on, or a price
     given = {**given, **{name: request.input[name] for name in _list_rooms_left_out(request, given)}}
     if given == request.input:
         return {}

@@ -30,11 +30,12 @@ from gatepost.store.sessions import sessions
 
 class ReleasedMessages(Struct, frozen=True):
     """The outcome of what was held. `files`: of those that were refused, to be removed once it is committed. `rooms`:
-    that were told something."""
+    that were told something. `renew`: sessions that start anew, with another model."""
 
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     rooms: tuple[tuple[str, str], ...] = ()
+    renew: tuple[str, ...] = ()
 
 
 CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the address

@@ -24,6 +24,7 @@ from gatepost.flow.requests.decide import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.restored_rows import ask_about_failover
+from gatepost.flow.requests.unpriced_models import PriceWriter
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestState
@@ -102,7 +103,9 @@ class RequestLoop:
         answers: ProviderAnswers,
         questions: AgentQuestions,
         media: Path | None = None,
+        prices: PriceWriter | None = None,
     ) -> None:
+        self._prices = prices
         self._store, self._clock, self._config, self._events, self._channels = store, clock, config, events, channels
         self._calls, self._questions, self._gate = calls, questions, gate
         self._answers, self._media = answers, media
@@ -130,6 +133,8 @@ class RequestLoop:
         self._opener.start(tasks, unreached)
         await self._answers.send_all()
         await self._questions.notify_answered()
+        if self._prices is not None:
+            await self._prices.write_given()
         await self._calls.start_allowed(self._gate, tasks)
         return await self._seconds_to_next()
 

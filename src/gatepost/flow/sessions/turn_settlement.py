@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from gatepost.access.budgets import make_notice_key
+from msgspec import Struct
+
+from gatepost.access.budgets import make_notice_key, render_parked
 from gatepost.core import log
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import classify
@@ -12,8 +14,13 @@ from gatepost.core.records import replace
 from gatepost.flow import notices
 from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.requests import unpriced_models
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.refused_hosts import list_refused_hosts
+from gatepost.flow.requests.spent_budgets import HeldTurn, hold_failed
 from gatepost.flow.schedule.task_outcomes import add_failure_notices
+from gatepost.flow.sessions.sandbox import effective_group
+from gatepost.flow.sessions.sandbox.cheaper_models import CheaperModels
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -125,6 +132,11 @@ async def settle_failed_wake(deps: SessionDeps, session: Session, cause: Failure
     await _settle(deps, session, settle, "")
 
 
+class _SettledTurn(Struct, frozen=True):
+    rooms: tuple[tuple[str, str], ...] = ()  # to be woken
+    asked: bool = False  # people, for more money
+
+
 async def _settle(
     deps: SessionDeps, session: Session, settle: Callable[[Db], TurnFailure | None], error_class: str
 ) -> None:
@@ -132,26 +144,66 @@ async def _settle(
     The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for. But another
     gateway may have taken over meanwhile: then the turn is its own, and is settled already as far as it was ours."""
 
-    def both(db: Db) -> tuple[str, str] | None:
+    def both(db: Db) -> _SettledTurn:
         found = sessions.get(db, session.id)
         if found is not None and deps.claims.is_run_elsewhere(found):
-            return None
+            return _SettledTurn()
         broken = settle(db)
         if broken is not None and broken.turn is not None and broken.retry_at is None:
             keep_draft(db, deps.channels, broken.turn, deps.channels.get_draft(session.id), deps.clock.now())
+        held = _hold_for_money(db, deps, session, broken, error_class)
+        if broken is not None and held is not None:
+            broken = replace(broken, failed=tuple(each for each in broken.failed if each not in held.messages))
+        waiting = _hold_for_price(db, deps, session, broken) if broken is not None else ()
+        if broken is not None and waiting:
+            broken = replace(broken, failed=tuple(each for each in broken.failed if each not in waiting))
         notified = _add_failure_notice(db, deps, session, broken, error_class)
         waits = _add_waiting_notice(db, deps, session, broken)
-        return notified or waits or _add_interruption_notice(db, deps, session, broken)
+        room = notified or waits or _add_interruption_notice(db, deps, session, broken)
+        rooms = (room,) if room is not None else ()
+        if broken is not None and broken.turn is not None and waiting:
+            rooms = (*rooms, (broken.turn.instance, broken.turn.address))
+        if held is not None and broken is not None and broken.turn is not None:
+            rooms = (*rooms, (broken.turn.instance, broken.turn.address), *held.asked.rooms)
+        return _SettledTurn(rooms, asked=held is not None)
 
     while True:
         try:
-            room = await deps.store.write(both, lane=session.id)
+            settled = await deps.store.write(both, lane=session.id)
             break
         except Unavailable as error:
             _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
             await asyncio.sleep(AGAIN_S)
-    if room is not None:
+    for room in dict.fromkeys(settled.rooms):
         deps.events.room(*room)
+    if settled.asked:
+        deps.events.requests()
+
+
+def _hold_for_money(
+    db: Db, deps: SessionDeps, session: Session, broken: TurnFailure | None, error_class: str
+) -> HeldTurn | None:
+    """Have messages whose first step a budget was too small for wait until somebody has decided. None: they do not."""
+    if broken is None or broken.turn is None or session.agent or error_class != TurnErrorClass.BUDGET:
+        return None
+    turn, now = broken.turn, deps.clock.now()
+    rules = replace(read_rules(deps.config), find_cheaper=CheaperModels(deps.home, deps.config).find)
+    held = hold_failed(db, deps.channels, rules, turn, broken.failed, costs.find_payer(db, turn.id), now)
+    if held is None:
+        return None
+    note = BudgetNotice(STOP, held.status)
+    key = f"{make_notice_key(note, turn.instance, turn.address)}/{held.asked.request.id}"
+    if outbox.find_by_key(db, key) is None:  # once in each room
+        _add_notice(db, deps, session.id, key.removeprefix("notice/"), turn, render_parked(held.status))
+    return held
+
+
+def _hold_for_price(db: Db, deps: SessionDeps, session: Session, broken: TurnFailure) -> tuple[int, ...]:
+    """Have messages wait whose agent has a model that people are asked the price of. Return their ids."""
+    if broken.turn is None or session.agent or not broken.failed:
+        return ()
+    model = effective_group.find_model(db, session.id, deps.config)
+    return unpriced_models.hold_failed(db, deps.channels, broken.turn, broken.failed, model, deps.clock.now())
 
 
 def _add_failure_notice(

@@ -28,6 +28,7 @@ NO_COMMAND = (
     "acp",
     title="any agent that speaks ACP",
     modes=(Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
+    options=("mode", "own_mcp", "outage", "command", "agent", "env", "permissions", "instructions", "auth", "patience"),
     mode_option="permissions",
     media={"image": "block", "audio": "both"},  # the agent says which blocks it takes
     vendor="anthropic",

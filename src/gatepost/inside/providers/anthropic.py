@@ -213,6 +213,7 @@ class MessagesStreamReader:
     vendor="anthropic",
     model=MODEL,
     compacts=True,
+    options=("base_url", "context", "max_tokens", "history", "silence", "patience", "shell"),
     trial={"patience": 10},
 )
 class Anthropic(AgentLoop):

@@ -122,6 +122,7 @@ class ClaudeClient:
     library=SDK,
     compacts=True,
     mcp_client={"file": ".mcp.json of a project, or a file for `claude --mcp-config`", "entry": {"type": "stdio"}},
+    options=("mode", "own_mcp", "outage", "retries"),
     trial={"retries": 1},
 )
 class Claude(CodingAgent[ClaudeClient, RetryingAgentOptions, Any]):

@@ -21,6 +21,7 @@ HOST = "generativelanguage.googleapis.com"
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     },
     modes=(Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
+    options=("mode", "own_mcp", "outage", "command", "agent", "env", "permissions", "instructions", "auth", "patience"),
     mode_option="permissions",
     media={"image": "block", "audio": "both"},
     mcp_client={"file": ".gemini/settings.json"},

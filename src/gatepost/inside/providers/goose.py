@@ -13,6 +13,7 @@ from gatepost.inside.providers.contract import Mode, provider
     programs=("goose",),
     env={"GOOSE_DISABLE_KEYRING": "1", "CONTEXT_FILE_NAMES": '[".goosehints"]'},  # AGENTS.md is told to it
     modes=(Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
+    options=("mode", "own_mcp", "outage", "command", "agent", "env", "permissions", "instructions", "auth", "patience"),
     mode_option="permissions",
     media={"image": "block", "audio": "both"},
     vendor="openai",

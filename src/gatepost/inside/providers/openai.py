@@ -217,6 +217,7 @@ class ChatStreamReader:
     vendor="openai",
     model=MODEL,
     compacts=True,
+    options=("base_url", "context", "max_tokens", "history", "silence", "patience", "shell"),
     trial={"patience": 10},
 )
 class OpenAi(AgentLoop):

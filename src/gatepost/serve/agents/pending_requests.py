@@ -8,7 +8,7 @@ from typing import Any
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
-from gatepost.flow.requests.choices import GROUP
+from gatepost.flow.requests.choices import GROUP, MODEL, PRICE
 from gatepost.flow.requests.questions import ANSWERS, AgentQuestion, find_choice, find_own_words, parse_questions
 from gatepost.serve.agents.providers import check_mode
 from gatepost.serve.agents.views import ViewContext, make_pending_request, read_state
@@ -101,9 +101,14 @@ def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, 
 
 
 def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
-    """Return what a question is allowed with, or the group that is chosen for a room; nothing for what is neither."""
+    """Return what a request is allowed with: answers to a question, the group for a room, the model for a budget, or
+    the price of a model. Nothing for what is none of these."""
     if asked.kind == RequestKind.ROOM and len(texts) == 1:
         return {GROUP: texts[0]}
+    if asked.kind == RequestKind.BUDGET and len(texts) == 1:
+        return {MODEL: texts[0]}
+    if asked.kind == RequestKind.PRICE and len(texts) == 1:
+        return {PRICE: texts[0]}
     if asked.kind != RequestKind.QUESTION:
         if texts:
             raise Invalid("--answer", f"{asked.id} is no question; allow it or deny it")

@@ -20,4 +20,4 @@ class ChatOutcome(Struct, frozen=True, kw_only=True):
     done: bool
     halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
     replies: tuple[ChatReply, ...] = ()
-    asks: str = ""  # the request of its turn that a person has to decide
+    asks: str = ""  # the request that a person has to decide: of its turn, or for which it is held

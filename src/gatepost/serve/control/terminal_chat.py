@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from gatepost.messages.text import clean
 from gatepost.serve.control.chat_outcome import ChatOutcome, ChatReply
 from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
 from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import Message
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.port import Db, Store
@@ -105,7 +107,9 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
     )
     if notice is not None:
         replies.append(_make_reply(notice))
-    asks = (waiting_requests.find_pending(db, entry.turn_id) for entry in entries if entry.turn_id and not done)
+    held = [entry.reason for entry in entries if entry.state is InboxState.HELD and entry.reason]
+    pending = (waiting_requests.find_pending(db, entry.turn_id) for entry in entries if entry.turn_id and not done)
+    asks = chain(held, pending)
     return ChatOutcome(
         message=message_id,
         state=state,

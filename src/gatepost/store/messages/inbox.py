@@ -381,6 +381,18 @@ def retry_failed(db: Db, entry_id: int, rights: str, now: int) -> bool:
     return bool(rows)
 
 
+def hold_failed(db: Db, entry_id: int, request_id: str, until: int, now: int) -> bool:
+    """Have a message that failed wait for what somebody decides. Return False if it did not fail."""
+    rows = db.rows(
+        "UPDATE inbox SET state = 'held', reason = ?, session_id = NULL, turn_id = NULL, seq = 0, given = 0, tries = 0,"
+        " next_at = ?, updated_at = ? WHERE id = ? AND state = 'failed' RETURNING message_id",
+        (request_id, until, now, entry_id),
+    )
+    for (message_id,) in rows:
+        message_steps.add(db, message_id, entry_id, now, InboxState.HELD, request_id)
+    return bool(rows)
+
+
 def cancel_waiting(
     db: Db,
     session_id: str,

@@ -7,12 +7,14 @@ may be spent.
 
 Caps limit one turn, one run of a task, or one conversation. A group sets each of them, or the instance, and the
 nearest that does counts; a run has the lower one of its task's own, too. `spending` counts every turn and conversation.
+What is spent on an errand counts for the turn that gave it out, too, and for its conversation, however many errands lie
+between.
 
 A call that spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. A change
 of budgets has all of it alone.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -23,6 +25,7 @@ from gatepost.store.port import Db, LockKind, inline_read
 _OWN_ROW = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"  # of a budget in its period
 _CAPS = "period IN ('turn', 'task', 'session')"
 NEVER = 2**62  # microseconds
+MOST_STEPS = 50  # from errand to errand
 NEAR = 80  # percent
 STOP = 100
 
@@ -73,6 +76,8 @@ class BudgetStatus(Struct, frozen=True):
     ends_at: int
     refuses: bool = False  # the last call did not fit, though something is left
     cap: Cap | None = None
+    needed: int = 0  # what that call could have cost
+    raised: int = 0  # of `limit`, what was added for this period alone
 
     @property
     def left(self) -> int:
@@ -212,8 +217,40 @@ def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStat
 
 
 def list_for_call(db: Db, folder: str, user: str, session_id: str, turn_id: str, now: int) -> list[BudgetStatus]:
-    """The same, and the caps of the conversation and turn in which the call is made."""
-    return [*list_applicable(db, folder, user, now), *_list_capped(db, folder, session_id, turn_id)]
+    """The same, and the caps of the conversation and turn in which the call is made, and of those that asked for its
+    work."""
+    if not session_id:
+        return list_applicable(db, folder, user, now)
+    own = AskingTurn(session_id, find_charged_turn(db, session_id, turn_id), folder)
+    capped = [cap for each in (own, *list_asking(db, own.turn_id)) for cap in _list_capped(db, each)]
+    return [*list_applicable(db, folder, user, now), *capped]
+
+
+class AskingTurn(Struct, frozen=True):
+    """A turn whose caps a call counts for, and its group."""
+
+    session_id: str
+    turn_id: str
+    folder: str
+
+
+def list_asking(db: Db, turn_id: str) -> list[AskingTurn]:
+    """Return the turns behind the errand that a turn works on, the nearest first. An errand that was given out between
+    two turns was so by the one before."""
+    found: list[AskingTurn] = []
+    while turn_id and len(found) < MOST_STEPS:
+        row = db.row(
+            "SELECT e.caller_session, e.caller_folder, CASE WHEN e.caller_turn <> '' THEN e.caller_turn ELSE COALESCE("
+            "(SELECT c.id FROM turns c WHERE c.session_id = e.caller_session AND c.started_at <= e.created_at"
+            " ORDER BY c.started_at DESC LIMIT 1), '') END"
+            " FROM turns t JOIN errands e ON e.id = t.thread WHERE t.id = ? AND t.instance = 'errands'",
+            (turn_id,),
+        )
+        if row is None:
+            break
+        session_id, folder, turn_id = map(str, row)
+        found.append(AskingTurn(session_id, turn_id, folder))
+    return found
 
 
 def find_charged_turn(db: Db, session_id: str, turn_id: str) -> str:
@@ -228,7 +265,8 @@ def find_charged_turn(db: Db, session_id: str, turn_id: str) -> str:
 def find_session_cap(db: Db, session_id: str) -> BudgetStatus | None:
     """Return the cap of a conversation as it stands; None if it has none."""
     row = db.row("SELECT folder FROM sessions WHERE id = ?", (session_id,))
-    found = _list_capped(db, str(row[0]), session_id, "") if row else []
+    own = AskingTurn(session_id, find_charged_turn(db, session_id, ""), str(row[0])) if row else None
+    found = _list_capped(db, own) if own is not None else []
     return next((each for each in found if each.period is CapSpan.SESSION), None)
 
 
@@ -249,11 +287,9 @@ def list_set_caps(db: Db) -> list[Cap]:
     return [Cap(CapSpan(span), int(micro), str(name)) for span, micro, name in rows]
 
 
-def _list_capped(db: Db, folder: str, session_id: str, turn_id: str) -> list[BudgetStatus]:
+def _list_capped(db: Db, each: AskingTurn) -> list[BudgetStatus]:
     """Return the caps of a conversation and of its turn, with what each has spent and set aside."""
-    if not session_id:
-        return []
-    caps, turn_id = list_caps(db, folder), find_charged_turn(db, session_id, turn_id)
+    session_id, turn_id, caps = each.session_id, each.turn_id, list_caps(db, each.folder)
     of_turn = _choose_turn_cap(db, caps, turn_id) if turn_id else None
     of_session = caps.get(CapSpan.SESSION)
     if of_turn is None and of_session is None:
@@ -295,20 +331,23 @@ def _read_capped(db: Db, scope: BudgetScope, cap: Cap, session_id: str, starts_a
     is_turn = scope.kind is BudgetScopeKind.TURN
     span, ends_at = (CapSpan.TURN, 0) if is_turn else (CapSpan.SESSION, NEVER)
     row = db.row(
-        "SELECT COALESCE(MAX(spent), 0), COALESCE(MAX(raised), 0), COALESCE(MAX(refuses), 0),"
+        "SELECT COALESCE(MAX(spent), 0), COALESCE(MAX(raised), 0), COALESCE(MAX(refuses), 0), COALESCE(MAX(needed), 0),"
         " (SELECT COALESCE(SUM(worst), 0) FROM reservations WHERE session_id = ?"
-        f" AND {'charged_turn = ?' if is_turn else 'at >= ?'}) FROM spending {_OWN_ROW}",
-        (session_id, scope.name if is_turn else starts_at, scope.kind, scope.name, span, starts_at),
+        f" AND {'charged_turn = ?' if is_turn else 'at >= ?'}),"
+        " (SELECT COALESCE(SUM(r.worst), 0) FROM reservation_charges c JOIN reservations r ON r.id = c.reservation_id"
+        f" WHERE c.session_id = ? AND {'c.turn_id = ?' if is_turn else 'r.at >= ?'}) FROM spending {_OWN_ROW}",
+        (*(session_id, scope.name if is_turn else starts_at) * 2, scope.kind, scope.name, span, starts_at),
     )
     assert row is not None
-    spent, raised, refuses, reserved = map(int, row)
-    return BudgetStatus(scope, span, cap.micro + raised, spent, reserved, starts_at, ends_at, bool(refuses), cap)
+    spent, raised, refuses, needed, own, of_errands = map(int, row)
+    limit, reserved = cap.micro + raised, own + of_errands
+    return BudgetStatus(scope, span, limit, spent, reserved, starts_at, ends_at, bool(refuses), cap, needed)
 
 
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
         "SELECT b.kind, b.name, b.period, b.micro + COALESCE(s.raised, 0), COALESCE(s.spent, 0),"
-        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0) FROM budgets b"
+        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0), COALESCE(s.needed, 0), COALESCE(s.raised, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         " AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END"
         f" WHERE b.period IN ('day', 'month') AND ({where})",
@@ -316,10 +355,12 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
     )
     bounds = {each.value: (each, start_of_period(each, now), end_of_period(each, now)) for each in Period}
     found = []
-    for kind, name, period, limit, spent, reserved, refuses in rows:
+    for kind, name, period, limit, spent, reserved, refuses, needed, raised in rows:
         per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
-        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses)))
+        found.append(
+            BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses), None, needed, raised)
+        )
     return found
 
 
@@ -329,10 +370,10 @@ def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
-def mark_refusing(db: Db, status: BudgetStatus) -> None:
-    """A call did not fit. It is so until one does, or until the budget is changed."""
+def mark_refusing(db: Db, status: BudgetStatus, needed: int) -> None:
+    """A call that could cost so much did not fit. It is so until one does, or until the budget is changed."""
     _add_spending_row(db, _get_key(status))
-    db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(status))
+    db.run(f"UPDATE spending SET refuses = 1, needed = ? {_OWN_ROW}", (needed, *_get_key(status)))
 
 
 def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:
@@ -346,9 +387,19 @@ def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:
 
 
 def add_spending(
-    db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int = 0, session_id: str = "", turn_id: str = ""
+    db: Db,
+    folder: str,
+    user: str,
+    at: int,
+    *,
+    spent: int,
+    reserved: int = 0,
+    session_id: str = "",
+    turn_id: str = "",
+    asking: Sequence[AskingTurn] = (),
 ) -> bool:
     """Add to what is spent, all the way up, in the periods that hold the moment `at`, and in the conversation and turn.
+    Those that are `asking` for the work count it, too.
     Return True if a budget applies. `reserved`: what was set aside for it in these, and is no longer. The caller shares
     `LockKind.MONEY`."""
     limited = _list_keys(db, folder, user)
@@ -356,23 +407,29 @@ def add_spending(
         is_limited = (scope.kind, scope.name, period) in limited
         if is_limited or scope.kind is not BudgetScopeKind.INSTANCE:
             _add_spent(db, scope, period, starts_at, spent, reserved if is_limited else 0)
-    begins = _find_beginning(db, session_id) if session_id else None
-    if begins is not None and turn_id:
-        _add_spent(db, BudgetScope(BudgetScopeKind.TURN, turn_id), CapSpan.TURN, 0, spent, 0)
-    if begins is not None and at >= begins:  # not of a conversation that was begun anew meanwhile
-        _add_spent(db, BudgetScope(BudgetScopeKind.SESSION, session_id), CapSpan.SESSION, begins, spent, 0)
+    own = [AskingTurn(session_id, turn_id, folder)] if session_id else []
+    known = [(each, begins) for each in (*own, *asking) if (begins := _find_beginning(db, each.session_id)) is not None]
+    for each, _ in known:
+        if each.turn_id:
+            _add_spent(db, BudgetScope(BudgetScopeKind.TURN, each.turn_id), CapSpan.TURN, 0, spent, 0)
+    for each, begins in known:  # behind all turns, as in `_in_order`
+        if at >= begins:  # not of a conversation that was begun anew meanwhile
+            _add_spent(db, BudgetScope(BudgetScopeKind.SESSION, each.session_id), CapSpan.SESSION, begins, spent, 0)
     return bool(limited)
 
 
 def carry_turn(db: Db, earlier: str, turn_id: str) -> None:
     """Count what a turn has spent and set aside for another one, which tries its messages again."""
     spent = "SELECT spent FROM spending WHERE kind = 'turn' AND name = ? AND spent > 0"
-    if not db.row(f"{spent} UNION ALL SELECT 1 FROM reservations WHERE charged_turn = ?", (earlier, earlier)):
+    reserved = "SELECT 1 FROM reservations WHERE charged_turn = ?"
+    for_errands = "SELECT 1 FROM reservation_charges WHERE turn_id = ?"
+    if not db.row(f"{spent} UNION ALL {reserved} UNION ALL {for_errands}", (earlier, earlier, earlier)):
         return
     db.lock(LockKind.MONEY)  # a call that ends just now is either spent or set aside
     if row := db.row(spent, (earlier,)):
         _add_spent(db, BudgetScope(BudgetScopeKind.TURN, turn_id), CapSpan.TURN, 0, int(row[0]), 0)
     db.run("UPDATE reservations SET charged_turn = ? WHERE charged_turn = ?", (turn_id, earlier))
+    db.run("UPDATE reservation_charges SET turn_id = ? WHERE turn_id = ?", (turn_id, earlier))
 
 
 def _add_spent(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, spent: int, freed: int) -> None:

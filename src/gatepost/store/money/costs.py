@@ -87,7 +87,16 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
     if not record_cost(db, new, "external", now):
         return False
     turn = budgets.find_charged_turn(db, new.session_id, new.turn_id)
-    budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro, session_id=new.session_id, turn_id=turn)
+    budgets.add_spending(
+        db,
+        new.folder,
+        new.user,
+        new.at,
+        spent=new.micro,
+        session_id=new.session_id,
+        turn_id=turn,
+        asking=budgets.list_asking(db, turn),
+    )
     return True
 
 

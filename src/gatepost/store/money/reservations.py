@@ -15,7 +15,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.money import DEAREST
 from gatepost.store.engine.table import Table
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetNotice, BudgetStatus
+from gatepost.store.money.budgets import AskingTurn, BudgetNotice, BudgetStatus
 from gatepost.store.money.costs import NewCost, TokenCounts
 from gatepost.store.port import Db, LockKind
 
@@ -60,6 +60,18 @@ class _Reservation(Struct, frozen=True):
 RESERVATIONS = Table("reservations", _Reservation)
 
 
+class _Charge(Struct, frozen=True):
+    """A turn that asked for the work of a call, and its conversation."""
+
+    reservation_id: int
+    step: int
+    session_id: str
+    turn_id: str
+
+
+CHARGES = Table("reservation_charges", _Charge)
+
+
 def reserve(
     db: Db,
     folder: str,
@@ -82,7 +94,7 @@ def reserve(
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.status)
         if not denied.busy:
-            budgets.mark_refusing(db, denied.status)
+            budgets.mark_refusing(db, denied.status, worst_micro)
         return BudgetDenial(denied.status, worst_micro, denied.busy, notes)
     held = RESERVATIONS.put(
         db,
@@ -98,6 +110,8 @@ def reserve(
         output=tokens.output,
         charged_turn=budgets.find_charged_turn(db, session, turn),
     )
+    for step, each in enumerate(budgets.list_asking(db, held.charged_turn)):
+        CHARGES.insert(db, "", reservation_id=held.id, step=step, session_id=each.session_id, turn_id=each.turn_id)
     budgets.add_reserved(db, statuses, worst_micro)
     return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if statuses else ())
 
@@ -135,11 +149,12 @@ def settle(
     `measured`: False if the cost is an estimate. Return None if the reservation is settled already.
     """
     db.share(LockKind.MONEY)
+    asking = _list_asking(db, reservation_id)
     row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
     if row is None:
         return None
     held = RESERVATIONS.parse(row)
-    micro, limited = _record_cost(db, held, actual_micro, usage or NO_TOKENS, now, measured=measured)
+    micro, limited = _record_cost(db, held, asking, actual_micro, usage or NO_TOKENS, now, measured=measured)
     return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now) if limited else ())
 
 
@@ -147,10 +162,18 @@ def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
     """Nobody will settle what a gateway that is gone has left, and the call may have cost its worst. How many there
     were."""
     db.lock(LockKind.MONEY)
-    rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
-    for row in rows:
-        _record_cost(db, RESERVATIONS.parse(row), None, NO_TOKENS, now)
-    return len(rows)
+    found = RESERVATIONS.list(db, "WHERE gateway = ?", gateway)
+    asking = {each.id: _list_asking(db, each.id) for each in found}
+    db.run("DELETE FROM reservations WHERE gateway = ?", (gateway,))
+    for each in found:
+        _record_cost(db, each, asking[each.id], None, NO_TOKENS, now)
+    return len(found)
+
+
+def _list_asking(db: Db, reservation_id: int) -> list[AskingTurn]:
+    """Return the turns that asked for the work of a call, as they stand now: a turn that is tried again is another."""
+    charges = CHARGES.list(db, "WHERE reservation_id = ? ORDER BY step", reservation_id)
+    return [AskingTurn(each.session_id, each.turn_id, "") for each in charges]
 
 
 def sum_reserved(db: Db) -> int:
@@ -160,7 +183,14 @@ def sum_reserved(db: Db) -> int:
 
 
 def _record_cost(
-    db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int, *, measured: bool = True
+    db: Db,
+    held: _Reservation,
+    asking: Sequence[AskingTurn],
+    actual: int | None,
+    usage: TokenCounts,
+    now: int,
+    *,
+    measured: bool = True,
 ) -> tuple[int, bool]:
     """Return what was booked, and whether a budget applies. An unknown cost is booked as it was set aside, with its
     tokens: money beside no tokens looks like a mistake."""
@@ -190,6 +220,7 @@ def _record_cost(
         reserved=held.worst,
         session_id=held.session_id,
         turn_id=held.charged_turn,
+        asking=asking,
     )
     return micro, limited
 

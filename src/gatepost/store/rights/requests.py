@@ -42,6 +42,7 @@ class RequestKind(StrEnum):
     TEXT = "text"  # of a task, which a rule holds when its time comes
     RESTORED = "restored"  # what was in flight when a store was copied or backed up
     BUDGET = "budget"  # it is spent, and messages wait
+    PRICE = "price"  # a model has none, and messages wait
 
 
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])

@@ -94,6 +94,12 @@ def list_waiting(db: Db, after: Request | None, most: int) -> list[Request]:
     return REQUESTS.list(db, rest, at, last, most)
 
 
+def list_unsettled(db: Db, kind: RequestKind) -> list[Request]:
+    """Return those of a kind that were allowed, and of which nothing has followed yet."""
+    allowed = "WHERE state = 'allowed' AND kind = ? AND settled_at IS NULL ORDER BY answered_at, id"
+    return REQUESTS.list(db, allowed, kind)
+
+
 def list_due(db: Db, now: int, most: int) -> list[Request]:
     """Those that wait and need a look: somebody else is to be asked, or they expire."""
     return REQUESTS.list(db, "WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?", now, most)

@@ -41,7 +41,7 @@ class ErrandState(StrEnum):
 
 
 class NewErrand(Struct, frozen=True):
-    """Facts of an errand when it is given out; they never change."""
+    """Facts of an errand when it is given out. They never change, but for the turn if that is tried again."""
 
     id: str
     call_key: str
@@ -93,6 +93,12 @@ def count_named_sessions(db: Db, caller_session: str, folder: str, but: str, mos
 
 def add(db: Db, new: NewErrand, now: int) -> Errand:
     return ERRANDS.put(db, "", new, state=ErrandState.OPEN, created_at=now)
+
+
+def move_to_turn(db: Db, earlier: str, turn_id: str) -> None:
+    """Have open errands of a turn be those of another one, which tries its messages again."""
+    own = "caller_session = (SELECT session_id FROM turns WHERE id = ?) AND caller_turn = ? AND ended_at IS NULL"
+    db.run(f"UPDATE errands SET caller_turn = ? WHERE {own}", (turn_id, earlier, earlier))
 
 
 def get(db: Db, errand_id: str) -> Errand | None:

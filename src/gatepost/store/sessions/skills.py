@@ -122,9 +122,9 @@ CONTENTS = Table("skill_contents", SkillContent)
 
 
 def add_content(db: Db, content: SkillContent, pack: bytes) -> None:
-    """A content that is there already is kept; it counts as looked at now."""
+    """A content that is there already is kept; it counts as read now, and as not agreed to since."""
     again = ", ".join(f"{each} = excluded.{each}" for each in ("facts", "source", "origin", "revision", "added_at"))
-    CONTENTS.insert(db, f"ON CONFLICT (digest) DO UPDATE SET {again} RETURNING digest", content, pack=pack)
+    CONTENTS.insert(db, f"ON CONFLICT (digest) DO UPDATE SET {again}, agreed = 0 RETURNING digest", content, pack=pack)
 
 
 def get_content(db: Db, digest: str) -> SkillContent | None:
@@ -148,6 +148,7 @@ def agree(db: Db, skill: AgreedSkill) -> AgreedSkill | None:
     same = ", ".join(f"{name} = excluded.{name}" for name in ("below", "digest", "source", "origin", "revision"))
     by = "agreed_by = excluded.agreed_by, agreed_at = excluded.agreed_at"
     SKILLS.insert(db, f"ON CONFLICT (folder, session_id, name) DO UPDATE SET {same}, {by} RETURNING name", skill)
+    db.run("UPDATE skill_contents SET agreed = 1 WHERE digest = ?", (skill.digest,))
     return before
 
 
@@ -188,9 +189,10 @@ def list_all(db: Db) -> list[AgreedSkill]:
 
 
 def list_waiting(db: Db) -> list[SkillContent]:
-    """Return the newest contents that nobody has agreed to."""
-    agreed = "SELECT digest FROM skills"
-    return CONTENTS.list(db, f"WHERE digest NOT IN ({agreed}) ORDER BY added_at DESC, digest LIMIT {MOST_WAITING}")
+    """Return the newest contents that nobody has agreed to since they were read. One that another took the place of is
+    none of these."""
+    waits = "agreed = 0 AND digest NOT IN (SELECT digest FROM skills)"
+    return CONTENTS.list(db, f"WHERE {waits} ORDER BY added_at DESC, digest LIMIT {MOST_WAITING}")
 
 
 def list_digests(db: Db) -> list[str]:

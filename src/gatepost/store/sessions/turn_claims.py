@@ -15,7 +15,7 @@ from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.money import budgets
 from gatepost.store.people import identities
 from gatepost.store.port import Db, OutdatedDecision, Row
-from gatepost.store.sessions import provider_handover, sessions, sleeping_turns
+from gatepost.store.sessions import errands, provider_handover, sessions, sleeping_turns
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.sleeping_turns import ASLEEP
 from gatepost.store.sessions.turns import CONTINUATION, GATEWAY_STOPPED, TURNS, Turn, TurnState, find_open, get
@@ -384,6 +384,7 @@ def _carry_spending(db: Db, batch: list[WaitingRow], turn_id: str) -> None:
     """A further try at a message has the same limit as the one before, and not one of its own."""
     for earlier in dict.fromkeys(row.earlier for row in batch if row.earlier):
         budgets.carry_turn(db, earlier, turn_id)
+        errands.move_to_turn(db, earlier, turn_id)
 
 
 def _claim_rows(

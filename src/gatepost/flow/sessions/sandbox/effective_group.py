@@ -30,7 +30,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
-from gatepost.store.sessions import groups
+from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.groups import Group
 
 ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
@@ -62,6 +62,15 @@ def load_effective_group(db: Db, config: Config, folder: str, provider: str = ""
         limits = {name: value for name, value in limits.items() if name in LIMITING_OPTIONS}
         group = replace(group, model="", options={**limits, **group.options})
     return replace(group, provider=wanted)
+
+
+def find_model(db: Db, session_id: str, config: Config) -> str:
+    """Return the model that a conversation was given: its own, or that of its group; '' if neither has one."""
+    session = sessions.get(db, session_id)
+    if session is None or session.model:
+        return session.model if session is not None else ""
+    group = load_effective_group(db, config, session.folder, session.provider)
+    return group.model if group is not None else ""
 
 
 def find_lender(db: Db, config: Config, group: Group) -> Group | None:

@@ -81,6 +81,7 @@ class CodexOptions(RetryingAgentOptions, frozen=True):
     vendor="openai",
     model="gpt-5.5",
     mcp_client={"file": "~/.codex/config.toml", "key": "mcp_servers", "toml": True},
+    options=("mode", "own_mcp", "outage", "retries", "effort"),
     trial={"retries": 1},
 )
 class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):

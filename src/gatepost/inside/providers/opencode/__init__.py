@@ -111,6 +111,7 @@ class OpencodeSentPromptLog(SentPromptLog):
         "entry": {"type": "local", "enabled": True},
         "one_list": True,
     },
+    options=("mode", "own_mcp", "outage", "retries", "api", "context", "max_tokens"),
     trial={"retries": 1},
 )
 class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):

@@ -344,7 +344,10 @@ class AnswerRequestArgs(OperationArgs[AnswerResult], frozen=True):
     answers: Annotated[
         list[str],
         option(
-            "To a question, again for each that it has; the group that answers in a room.", "answer", metavar="TEXT"
+            "To a question, again for each that it has; the group that answers in a room; for a budget, the cheaper"
+            " model; for a model, its price.",
+            "answer",
+            metavar="TEXT",
         ),
     ] = field(default_factory=list)
 

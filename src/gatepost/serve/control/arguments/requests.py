@@ -11,12 +11,15 @@ from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestStat
 
 
 class PermitChoice(Struct, frozen=True, kw_only=True):
-    """An answer that is one click. `group`: of a room, who answers there."""
+    """An answer that is one click. `group`: of a room, who answers there; `model`: of a budget, with which it goes
+    on; `price`: of a model."""
 
     label: str
     allow: bool
     lasts: AnswerLasts
     group: str
+    model: str = ""
+    price: str = ""
 
 
 class PermitQuestion(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ class BudgetAmounts(Struct, frozen=True, kw_only=True):
     reserved_usd: float
     left_usd: float
     ends_at: int
+    raised_usd: float = 0  # of the limit, what was added for this day or month alone
 
 
 class BudgetView(Struct, frozen=True):

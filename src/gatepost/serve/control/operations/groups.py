@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder, check_removable, tier_of
-from gatepost.core.errors import Invalid, NotFound, did_you_mean
+from gatepost.core.errors import GatepostError, Invalid, NotFound, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.record_changes import check_json, get_given
 from gatepost.core.records import extend, replace
@@ -37,7 +37,7 @@ from gatepost.flow.reports import GroupFile, GroupFileText, PromptCost, WrittenG
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.flow.sessions.runner.runner_welcome import render_rules_everywhere
-from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import MODELS_OPTION, PROVIDERS_OPTION, load_effective_group
 from gatepost.flow.sessions.sandbox.extra_mounts import (
     find_key_file,
     grant_mounts,
@@ -46,12 +46,13 @@ from gatepost.flow.sessions.sandbox.extra_mounts import (
     parse_mount_requests,
 )
 from gatepost.flow.sessions.sandbox.group_limits import check_limit
-from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, load_spec
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.skills.agreements import agree_to_read, change_file
 from gatepost.flow.skills.skill_card import ReadSkill
 from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
 from gatepost.gate.policies import visible_tools
+from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.messages.text import clean
 from gatepost.messages.visible_text import hides_something
 from gatepost.sandboxes.contract import SANDBOXES
@@ -170,6 +171,10 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     before = await deps.store.read(groups.get, args.folder)
     freed, notes = reset_model(deps.config, before, values)
     values |= freed
+    if "options" in values:
+        run = await deps.store.read(load_effective_group, deps.config, args.folder, str(values.get("provider") or ""))
+        provider = run.provider if run is not None else ""
+        notes += await asyncio.to_thread(check_option_names, deps.home, provider, values["options"])
     if "mounts" in values:
         uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
         notes += list_unwritable(deps.config, deps.home, values["mounts"], uid)
@@ -187,6 +192,52 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
                 deps.events.group(each.folder)
     return answer
+
+
+# Options that the gateway reads itself, whatever provider a group has.
+GROUP_OPTIONS = frozenset(
+    {
+        PROVIDERS_OPTION,
+        MODELS_OPTION,
+        host_rules.OPTION,
+        *ENDPOINT_OPTIONS.values(),
+        "audio",
+        "max_children",
+        "model_features",
+        "tool_groups",
+        "transcribe",
+        "transcribe_command",
+    }
+)
+
+
+def check_option_names(home: Home, provider: str, options: Mapping[str, Any]) -> list[str]:
+    """Refuse options that nobody reads, if the provider declares its own. With a word for each that only another
+    provider reads: a conversation may have that one."""
+    specs = {name: spec for name in list_provider_names(home) if (spec := _find_spec(home, name)) is not None}
+    own = specs.get(provider)
+    if own is None or not own.options:
+        return []
+    notes: list[str] = []
+    for name in sorted(each for each, value in options.items() if value is not None):
+        if name in own.options or name in GROUP_OPTIONS:
+            continue
+        others = [each.name for each in specs.values() if name in each.options]
+        if not others:
+            near = did_you_mean(name, [*own.options, *sorted(GROUP_OPTIONS)])
+            known, all_ = ", ".join(own.options), ", ".join(sorted(GROUP_OPTIONS))
+            raise Invalid(
+                f"options.{name}", f"{provider} has no such option{near}. It has: {known}; every group has: {all_}"
+            )
+        notes.append(f"options.{name} is one of {', '.join(others)}, which {provider} does not read")
+    return notes
+
+
+def _find_spec(home: Home, name: str) -> ProviderSpec | None:
+    try:
+        return find_spec(home, name)
+    except GatepostError:  # a broken plugin: it reads none
+        return None
 
 
 def reset_model(config: Config, before: Group | None, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

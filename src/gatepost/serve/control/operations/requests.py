@@ -61,7 +61,14 @@ def _render_outcome(db: Db, asked: Request) -> str:
 
 def _list_choices(asked: Request) -> list[PermitChoice]:
     return [
-        PermitChoice(label=each.label, allow=each.state is RequestState.ALLOWED, lasts=each.lasts, group=each.group)
+        PermitChoice(
+            label=each.label,
+            allow=each.state is RequestState.ALLOWED,
+            lasts=each.lasts,
+            group=each.group,
+            model=each.model,
+            price=each.price,
+        )
         for each in list_choices(asked)
     ]
 

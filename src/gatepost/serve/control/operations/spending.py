@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gatepost.core import settings, settings_file
+from gatepost.core import settings
 from gatepost.core.clock import DAY, Period, iso, start_of_period
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -11,6 +11,8 @@ from gatepost.core.records import asdict, replace
 from gatepost.egress import prices
 from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.prices import FILE, Price
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.decide import Decision, follow_decision, withdraw_priced
 from gatepost.serve.control.arguments.spending import (
     BudgetAmounts,
     BudgetView,
@@ -113,6 +115,7 @@ def _make_amounts(status: BudgetStatus) -> BudgetAmounts:
         reserved_usd=to_usd_number(status.reserved),
         left_usd=to_usd_number(status.left),
         ends_at=status.ends_at,
+        raised_usd=to_usd_number(status.raised),
     )
 
 
@@ -179,15 +182,15 @@ async def set_price(deps: OperationDeps, args: SetPriceArgs) -> ListedPrice:
 
 async def put_price(deps: OperationDeps, model: str, price: str) -> None:
     """In the operator's own file, which is made and named in the settings if there is none."""
-    given, now = prices.parse_price(price), settings.load_declared(deps.home.path, FILE)[FILE]
-    if model.startswith((prices.TOOL, prices.SOURCE)):
-        raise Invalid("model", f"{model[:80]} is no name of a model; write it into {now or prices.NAME} yourself")
+    given, now = prices.parse_price(price), deps.clock.now()
+    channels = deps.extra.get("channel_instances")
 
-    def put(db: Db) -> None:
-        prices.write_price(deps.home.path / (now or prices.NAME), model, given)
-        if not now:
-            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, prices.NAME)
+    def put(db: Db) -> Decision | None:
+        prices.put_own_price(deps.home, model, given)
+        return withdraw_priced(db, channels, model, now) if isinstance(channels, ChannelInstances) else None
 
-    await deps.write(put, action="prices.put", model=model, price=price)
+    ended = await deps.write(put, action="prices.put", model=model, price=price)
     if deps.move_models is not None:
         deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, FILE))
+    if ended is not None:
+        follow_decision(deps.events, ended)

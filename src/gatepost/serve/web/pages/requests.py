@@ -86,7 +86,7 @@ def make_requests_view(found: list[AgentRequest]) -> PageView:
 def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
     """Return the actions for which the line shows enough: nobody allows what they do not see."""
     asked = row.request
-    if asked.kind in (RequestKind.QUESTION, RequestKind.ROOM) or asked.cut:
+    if asked.kind in (RequestKind.QUESTION, RequestKind.ROOM, RequestKind.PRICE) or asked.cut:
         return ()
     given = {"id": asked.id}
     deny = Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD)
@@ -107,6 +107,8 @@ def make_request_view(asked: PermitDetails) -> PageView:
         blocks += make_question_blocks(asked)
     elif wants := [_make_fact(each) for each in asked.fields if each.label != choices.DETAILS]:
         blocks.append(Facts(title="What it wants", items=wants))
+    if asked.kind is RequestKind.PRICE and asked.state is RequestState.PENDING:
+        blocks.append(make_price_form(asked))
     if asked.cut:
         blocks.append(
             Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
@@ -163,8 +165,8 @@ def _make_action(request_id: str, choice: PermitChoice) -> Action:
     given = {"id": request_id, **({"allow": "on"} if choice.allow else {})}
     if choice.lasts != AnswerLasts.ONCE:
         given["lasts"] = choice.lasts
-    if choice.group:
-        given["answers"] = choice.group
+    if answer := choice.group or choice.model or choice.price:
+        given["answers"] = answer
     once = choice.lasts == AnswerLasts.ONCE
     tone = Tone.BAD if not choice.allow else Tone.GOOD if once or choice.group else Tone.PLAIN
     return Action(label=choice.label, operation="permit.answer", args=given, tone=tone)
@@ -209,6 +211,20 @@ def _make_question_input(question: PermitQuestion) -> FormInput:
         value=question.answer,
         required=True,
         description=f"{ways}{own}",
+    )
+
+
+def make_price_form(asked: PermitDetails) -> FormBlock:
+    price = FormInput(
+        name="answers",
+        label="Price",
+        kind=InputKind.TEXT,
+        value="",
+        required=True,
+        description="USD for a million tokens, input/output: 0.5/1.5.",
+    )
+    return FormBlock(
+        label="Set the price", operation="permit.answer", args={"id": asked.id, "allow": "on"}, inputs=[price]
     )
 
 

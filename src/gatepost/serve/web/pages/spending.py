@@ -93,7 +93,8 @@ def _show_amounts(amounts: BudgetAmounts | None) -> str | None:
     if amounts is None:
         return None
     reserved = f", ${amounts.reserved_usd:.2f} set aside" if amounts.reserved_usd else ""
-    return f"${amounts.spent_usd:.2f} of ${amounts.limit_usd:.2f}{reserved}, ${amounts.left_usd:.2f} left"
+    added = f" (${amounts.raised_usd:.2f} of it added for now alone)" if amounts.raised_usd else ""
+    return f"${amounts.spent_usd:.2f} of ${amounts.limit_usd:.2f}{added}{reserved}, ${amounts.left_usd:.2f} left"
 
 
 def _show_caps(budget: BudgetView) -> str | None:
