@@ -11,10 +11,12 @@ from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests.ask_approver import AskingRules, ask
+from gatepost.flow.requests.held_messages import release_or_refuse
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
 from gatepost.store.gateways import database_lives, incarnations
 from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
+from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
@@ -145,7 +147,9 @@ def render_incarnation(begun: Incarnation, held: int | None = None) -> str:
     return f"{said}; {count} held until you decide: `gatepost permit ls` ({begun.request_id})"
 
 
-def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def follow(
+    db: Db, channels: ChannelInstances, request: Request, now: int
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """Do what was decided. The rooms to ring, and the sessions to wake. If nobody decided, nothing is sent: messages
     have failed, and can be given again one by one."""
     requests.settle(db, request.id, now)
@@ -154,7 +158,9 @@ def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], .
     if request.state is RequestState.ALLOWED:
         incarnations.release_calls(db, request.id)
         rooms = incarnations.release_effects(db, request.id, now)
-        return tuple(sorted(rooms)), tuple(incarnations.release_waiting(db, request.id, now))
+        unrouted = [each for each in inbox.list_waiting_for(db, request.id) if each[0].session_id is None]
+        woken = (*incarnations.release_waiting(db, request.id, now), *release_or_refuse(db, channels, unrouted, now))
+        return tuple(sorted(rooms)), tuple(dict.fromkeys(woken))
     if request.state is RequestState.DENIED:
         incarnations.cancel_effects(db, request.id, now)
         incarnations.end_waiting(db, request.id, InboxState.CANCELLED, now)

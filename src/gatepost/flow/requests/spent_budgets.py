@@ -11,7 +11,7 @@ from gatepost.core.money import MICRO, render_usd
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
-from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_admitted, sum_files
+from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_or_refuse, sum_files
 from gatepost.messages.inbound import MessageKind
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
@@ -150,7 +150,7 @@ def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> Re
     if request.state is RequestState.ALLOWED:
         spent = read_spent(request)
         budgets.raise_limit(db, spent.scope, spent.period, spent.starts_at, read_more(request))
-        return _release(db, channels, held, now)
+        return ReleasedMessages(wake=release_or_refuse(db, channels, held, now))
     return _refuse(db, channels, request, held, now)
 
 
@@ -159,15 +159,7 @@ def release(db: Db, channels: ChannelInstances, request: Request, now: int) -> t
     it stands now."""
     held = inbox.list_waiting_for(db, request.id)
     (ended,) = requests.withdraw(db, request.id, ROOM_BY_NOW, now)
-    return ended, _release(db, channels, held, now)
-
-
-def _release(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -> ReleasedMessages:
-    """By the rights and routes of now. Whoever was shut out meanwhile is refused."""
-    woken, left = release_admitted(db, channels, held, now)
-    for entry, _ in left:
-        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
-    return ReleasedMessages(wake=woken)
+    return ended, ReleasedMessages(wake=release_or_refuse(db, channels, held, now))
 
 
 def _refuse(db: Db, channels: ChannelInstances, request: Request, held: HeldMessages, now: int) -> ReleasedMessages:
