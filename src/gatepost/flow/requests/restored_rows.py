@@ -19,7 +19,7 @@ from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.rights import requests
+from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import channel_cursors
 from gatepost.store.schedule import firings, tasks
@@ -73,6 +73,8 @@ def begin_incarnation(
     due = incarnations.hold_tasks(db, incarnations.REASON, now)
     if not keep_cursors:
         channel_cursors.remove_positions(db)
+    # What expired since the backup was decided, perhaps: no agent is told that nobody did.
+    asked_before = waiting_requests.postpone(db, max(now - last, 0) if last is not None else 0)
     request_id, rooms = "", tuple[tuple[str, str], ...]()
     if effects or waiting or calls or due:
         about = {
@@ -81,6 +83,7 @@ def begin_incarnation(
             "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
             "tasks that perhaps ran": len(due),
+            "asked, perhaps decided before": asked_before,
         }
         new = NewRequest(
             kind=RequestKind.RESTORED,
