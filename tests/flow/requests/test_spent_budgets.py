@@ -103,6 +103,15 @@ def test_nobody_takes_all_places_of_those_that_wait(acme: Db) -> None:
     assert say(acme, "urgent", sender=ADA).receipt.state == "held"
 
 
+def test_strangers_of_many_names_leave_places_to_those_who_are_known(acme: Db) -> None:
+    """Whoever has the address of a chat link is somebody new with each visit."""
+    rooms.add(acme, "fake", OTHER, OTHER, False, RoomPolicy.PUBLIC, NOON)
+    spend(acme, MICRO, MICRO)
+    flood = [say(acme, f"flood {at}", sender=f"fake:user/x{at}", address=OTHER).receipt.state for at in range(60)]
+    assert flood.count("held") == spent_budgets.MOST_OF_GUESTS
+    assert say(acme, "urgent").receipt.state == "held"
+
+
 @pytest.mark.parametrize("words", ["1", "yes", "$1.00 more"])
 def test_more_money_lets_all_of_it_go_on_in_its_order(acme: Db, words: str) -> None:
     spend(acme, MICRO, MICRO)

@@ -24,7 +24,8 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 
 MOST_HELD = 50  # messages that wait for one budget
-MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others
+MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others …
+MOST_OF_GUESTS = 25  # … nor do people whom nobody knows, however many names they have
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
 CENT = MICRO // 100
 LEAST_MORE, MOST_MORE = 25 * CENT, 2 * MICRO  # that one answer leaves to spend; with less no call fits, perhaps
@@ -79,7 +80,7 @@ def hold(
     if not may_hold(db, new.kind, spent):
         return None
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
-    if last is not None and last.state is RequestState.PENDING and not _fits(db, new, last):
+    if last is not None and last.state is RequestState.PENDING and not _fits(db, new, rights, last):
         return None
     more = decide_more(status)
     request = NewRequest(
@@ -120,13 +121,15 @@ def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
     return last is None or last.state not in (RequestState.DENIED, RequestState.EXPIRED)
 
 
-def _fits(db: Db, new: NewMessage, waiting: Request) -> bool:
+def _fits(db: Db, new: NewMessage, rights: str, waiting: Request) -> bool:
     held = inbox.list_waiting_for(db, waiting.id)
     files = sum_files(json.loads(new.content))
     own = sum(message.sender == new.sender for _, message in held)
+    guests = sum(entry.rights == "guest" for entry, _ in held)
     return (
         len(held) < MOST_HELD
         and own < MOST_OF_SENDER
+        and (rights != "guest" or guests < MOST_OF_GUESTS)
         and (not files or files + sum(sum_files(message.content) for _, message in held) <= MOST_HELD_BYTES)
     )
 
