@@ -1,6 +1,8 @@
 """The process that reads pages, as it is: with libraries where they are installed."""
 
 import io
+import subprocess
+import threading
 import zlib
 from collections.abc import AsyncIterator
 
@@ -10,6 +12,7 @@ from gatepost.egress import page_reader
 from gatepost.egress.page_reader import TOO_MUCH, PageReader
 from gatepost.egress.page_reader_process import FINDS_ARTICLES, read_page
 from gatepost.egress.page_text import LONGEST_TEXT, UnreadPage, decode_text, read_plain_html
+from gatepost_testing.waiting import until
 
 pypdf = pytest.importorskip("pypdf")
 
@@ -73,6 +76,22 @@ async def test_a_pdf_that_unpacks_to_much_or_is_damaged_harms_the_process_alone(
     assert (await reader.read(UnreadPage(URL, "", "", b"%PDF-1.7 nonsense"))).problem == TOO_MUCH
     assert (await reader.read(UnreadPage(URL, "text/plain", "", b"still there"))).text == "still there"
     reader.close()
+
+
+async def test_nobody_waits_for_the_end_of_a_process_that_has_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel needs the longer to end it the more a page had it take: on the loop, a tenth of a second and more."""
+    waited, wait = list[threading.Thread](), subprocess.Popen.wait
+
+    def record(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
+        waited.append(threading.current_thread())
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", record)
+    reader = PageReader(deadline=1.0)
+    heavy = make_pdf(b"BT " + b"(a) Tj " * 9_000_000, packed=True)
+    assert (await reader.read(UnreadPage(URL, "application/pdf", "", heavy))).problem == TOO_MUCH
+    await until(lambda: waited, "the process to be waited for")
+    assert threading.current_thread() not in waited
 
 
 async def test_a_page_that_takes_too_long_is_given_up() -> None:
