@@ -1,5 +1,6 @@
 """The process that reads pages, as it is: with libraries where they are installed."""
 
+import asyncio
 import io
 import subprocess
 import threading
@@ -92,6 +93,23 @@ async def test_nobody_waits_for_the_end_of_a_process_that_has_much_memory(monkey
     assert (await reader.read(UnreadPage(URL, "application/pdf", "", heavy))).problem == TOO_MUCH
     await until(lambda: waited, "the process to be waited for")
     assert threading.current_thread() not in waited
+
+
+async def test_a_group_whose_pages_take_long_keeps_no_other_from_the_reader(reader: PageReader) -> None:
+    """However many conversations it has."""
+    done = list[str]()
+
+    async def read(page: UnreadPage, folder: str) -> None:
+        await reader.read(page, folder)
+        done.append(folder)
+
+    slow = UnreadPage(URL, "text/html", "", b"<p>a" * 20_000)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(5):
+            tasks.create_task(read(slow, "acme"))
+        await asyncio.sleep(0)  # they stand in line before the other comes
+        tasks.create_task(read(UnreadPage(URL, "text/plain", "", b"hello"), "other"))
+    assert done.index("other") <= 1
 
 
 async def test_a_page_that_takes_too_long_is_given_up() -> None:
