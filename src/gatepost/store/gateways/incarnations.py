@@ -201,11 +201,12 @@ def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
 
 
 def list_waiting(db: Db) -> list[tuple[int, int]]:
-    """(row, message) of everything that an agent was to work on, or may have worked on. What waits for money is among
-    it: it goes on by itself once there is some, and had its answer, perhaps."""
+    """(row, message) of everything that an agent was to work on, or may have worked on. So is what waits for
+    money, or for a word about its sender or room: it goes on by itself once there is some, and was answered, perhaps.
+    """
     rows = db.rows(
         f"SELECT id, message_id FROM inbox WHERE {inbox.OPEN} AND (state IN ('queued', 'retry', 'working')"
-        " OR (state = 'held' AND EXISTS (SELECT 1 FROM requests r WHERE r.id = inbox.reason AND r.kind = 'budget')))"
+        " OR (state = 'held' AND EXISTS (SELECT 1 FROM requests r WHERE r.id = inbox.reason AND r.kind <> 'restored')))"
         " ORDER BY id"
     )
     return [(int(row[0]), int(row[1])) for row in rows]
