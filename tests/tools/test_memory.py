@@ -331,8 +331,11 @@ async def test_many_facts_are_kept_in_writes_that_are_short(agent: GateAgent, mo
     assert len(counted) >= 6 and max(counted) <= 100
 
 
-async def test_whoever_may_not_remember_keeps_no_facts(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await GateAgent.create(tmp_path, store, rules=(parse("*"), parse("!remember")))
+@pytest.mark.parametrize("rules", [("*", "!remember"), ("!remember",), ("hold remember",)])
+async def test_whoever_may_not_remember_keeps_no_facts(
+    rules: tuple[str, ...], tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, rules=tuple(map(parse, rules)))
     answer = await agent.call("keep_facts", facts=["Ann is away."])
     assert answer.failed or answer.code
     assert await remembered(agent) == []
