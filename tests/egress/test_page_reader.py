@@ -6,6 +6,7 @@ import subprocess
 import threading
 import zlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,27 @@ async def test_a_group_whose_pages_take_long_keeps_no_other_from_the_reader(read
         await asyncio.sleep(0)  # they stand in line before the other comes
         tasks.create_task(read(UnreadPage(URL, "text/plain", "", b"hello"), "other"))
     assert done.index("other") <= 1
+
+
+async def test_who_leaves_while_a_page_is_read_does_not_end_the_process_that_others_need(
+    reader: PageReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an agent that cancels its calls has it started again and again."""
+    begun, start = list[object](), subprocess.Popen.__init__
+
+    def record(process: "subprocess.Popen[bytes]", *args: Any, **more: Any) -> None:
+        begun.append(process)
+        start(process, *args, **more)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", record)
+    hello = UnreadPage(URL, "text/plain", "", b"hello")
+    await reader.read(hello)
+    for _ in range(3):
+        leaving = asyncio.create_task(reader.read(UnreadPage(URL, "text/html", "", b"<p>a" * 5_000)))
+        await until(lambda: reader._turn.locked(), "the page to be read")
+        leaving.cancel()
+        assert (await reader.read(hello)).text == "hello"
+    assert len(begun) == 1
 
 
 async def test_a_page_that_takes_too_long_is_given_up() -> None:

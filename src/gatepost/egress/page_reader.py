@@ -35,6 +35,7 @@ class PageReader:
         self._worker: WorkerProcess | None = None
         self._turn = asyncio.Lock()
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by group: whose pages wait
+        self._reading: asyncio.Task[PageText] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
     async def read(self, page: UnreadPage, folder: str = "") -> PageText:
@@ -46,6 +47,12 @@ class PageReader:
                     await place.enter_async_context(self._turn)
             except TimeoutError:
                 return PageText(problem="the gateway reads too many pages at once; try again in a minute")
+            # Whoever leaves meanwhile does not have the process ended, which others need, and keeps the place.
+            self._reading = asyncio.create_task(self._read_in_place(page, place.pop_all()))
+        return await asyncio.shield(self._reading)
+
+    async def _read_in_place(self, page: UnreadPage, place: AsyncExitStack) -> PageText:
+        async with place:
             found = await self._ask(page)
             if found is None and len(page.body) <= LARGEST_RICH and not page.body.startswith(b"%PDF-"):
                 found = await self._ask(replace(page, plain=True))
