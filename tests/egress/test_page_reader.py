@@ -176,8 +176,10 @@ def test_signs_that_hide_or_turn_others_are_shown_by_their_number() -> None:
     assert found.text == "ab c\u27e8U+202E\u27e9d \u27e8U+E0041\u27e9 e\u0301"
 
 
-def test_a_text_is_cut_and_says_so() -> None:
-    found = read_page(UnreadPage(URL, "text/plain", "", b"x" * (LONGEST_TEXT + 1)))
+@pytest.mark.parametrize("text", ["x" * (LONGEST_TEXT + 1), "\u202e" * (LONGEST_TEXT // 8 + 1)])
+def test_a_text_is_cut_and_says_so(text: str) -> None:
+    """Also if it is short and full of signs that hide: shown, it would take the place of all pages that are kept."""
+    found = read_page(UnreadPage(URL, "text/plain", "", text.encode()))
     assert (len(found.text), found.cut) == (LONGEST_TEXT, True)
 
 
