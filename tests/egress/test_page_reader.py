@@ -1,8 +1,12 @@
 """The process that reads pages, as it is: with libraries where they are installed."""
 
+import asyncio
 import io
+import subprocess
+import threading
 import zlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -10,6 +14,7 @@ from gatepost.egress import page_reader
 from gatepost.egress.page_reader import TOO_MUCH, PageReader
 from gatepost.egress.page_reader_process import FINDS_ARTICLES, read_page
 from gatepost.egress.page_text import LONGEST_TEXT, UnreadPage, decode_text, read_plain_html
+from gatepost_testing.waiting import until
 
 pypdf = pytest.importorskip("pypdf")
 
@@ -75,6 +80,60 @@ async def test_a_pdf_that_unpacks_to_much_or_is_damaged_harms_the_process_alone(
     reader.close()
 
 
+async def test_nobody_waits_for_the_end_of_a_process_that_has_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel needs the longer to end it the more a page had it take: on the loop, a tenth of a second and more."""
+    waited, wait = list[threading.Thread](), subprocess.Popen.wait
+
+    def record(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
+        waited.append(threading.current_thread())
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", record)
+    reader = PageReader(deadline=1.0)
+    heavy = make_pdf(b"BT " + b"(a) Tj " * 9_000_000, packed=True)
+    assert (await reader.read(UnreadPage(URL, "application/pdf", "", heavy))).problem == TOO_MUCH
+    await until(lambda: waited, "the process to be waited for")
+    assert threading.current_thread() not in waited
+
+
+async def test_a_group_whose_pages_take_long_keeps_no_other_from_the_reader(reader: PageReader) -> None:
+    """However many conversations it has."""
+    done = list[str]()
+
+    async def read(page: UnreadPage, folder: str) -> None:
+        await reader.read(page, folder)
+        done.append(folder)
+
+    slow = UnreadPage(URL, "text/html", "", b"<p>a" * 20_000)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(5):
+            tasks.create_task(read(slow, "acme"))
+        await asyncio.sleep(0)  # they stand in line before the other comes
+        tasks.create_task(read(UnreadPage(URL, "text/plain", "", b"hello"), "other"))
+    assert done.index("other") <= 1
+
+
+async def test_who_leaves_while_a_page_is_read_does_not_end_the_process_that_others_need(
+    reader: PageReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an agent that cancels its calls has it started again and again."""
+    begun, start = list[object](), subprocess.Popen.__init__
+
+    def record(process: "subprocess.Popen[bytes]", *args: Any, **more: Any) -> None:
+        begun.append(process)
+        start(process, *args, **more)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", record)
+    hello = UnreadPage(URL, "text/plain", "", b"hello")
+    await reader.read(hello)
+    for _ in range(3):
+        leaving = asyncio.create_task(reader.read(UnreadPage(URL, "text/html", "", b"<p>a" * 5_000)))
+        await until(lambda: reader._turn.locked(), "the page to be read")
+        leaving.cancel()
+        assert (await reader.read(hello)).text == "hello"
+    assert len(begun) == 1
+
+
 async def test_a_page_that_takes_too_long_is_given_up() -> None:
     quick = PageReader(deadline=0.2)
     slow = b"<div>" * 600_001  # too much for the libraries, and not quick without them
@@ -117,8 +176,10 @@ def test_signs_that_hide_or_turn_others_are_shown_by_their_number() -> None:
     assert found.text == "ab c\u27e8U+202E\u27e9d \u27e8U+E0041\u27e9 e\u0301"
 
 
-def test_a_text_is_cut_and_says_so() -> None:
-    found = read_page(UnreadPage(URL, "text/plain", "", b"x" * (LONGEST_TEXT + 1)))
+@pytest.mark.parametrize("text", ["x" * (LONGEST_TEXT + 1), "\u202e" * (LONGEST_TEXT // 8 + 1)])
+def test_a_text_is_cut_and_says_so(text: str) -> None:
+    """Also if it is short and full of signs that hide: shown, it would take the place of all pages that are kept."""
+    found = read_page(UnreadPage(URL, "text/plain", "", text.encode()))
     assert (len(found.text), found.cut) == (LONGEST_TEXT, True)
 
 

@@ -23,7 +23,7 @@ from .conftest import Upstream, Way, listening
 class PlainReader(PageReader):
     """Without a process."""
 
-    async def read(self, page: UnreadPage) -> PageText:
+    async def read(self, page: UnreadPage, folder: str = "") -> PageText:
         return read_plain_html(page.body.decode(), page.url)
 
 
@@ -246,7 +246,7 @@ async def test_pages_that_wait_to_be_read_are_few_and_no_session_keeps_another_o
     arrived, go_on = asyncio.Queue[str](), asyncio.Event()
 
     class SlowReader(PageReader):
-        async def read(self, page: UnreadPage) -> PageText:
+        async def read(self, page: UnreadPage, folder: str = "") -> PageText:
             await arrived.put(page.url)
             await go_on.wait()
             return PageText(text="words")

@@ -27,7 +27,7 @@ from gatepost.flow.requests.choices import (
     AnswerChoice,
     list_choices,
 )
-from gatepost.flow.requests.decide import decide
+from gatepost.flow.requests.decide import decide, notify_agent
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.flow.sessions.runner.results import ResultLimits, record_results
 from gatepost.gate.dispatch import Dispatch
@@ -35,6 +35,8 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import MemoryFilter, MemoryTrust
 from gatepost.store.messages import destinations, messages, outbox
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
@@ -43,7 +45,8 @@ from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import groups, sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.tools.call import ToolCall
+from gatepost.store.sessions.turns import Turn, TurnState
+from gatepost.tools.call import Caller, PageFetcher, ToolCall, WebPage
 from gatepost.tools.contract import TOOLS, Body, Tool, tool
 from gatepost_testing.clock import NOON
 from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
@@ -96,8 +99,9 @@ class HeldAgent:
         tools: Registry[Tool] = SMALL,
         above: tuple[str, ...] = (),
         folder: str = "acme/eng",
+        pages: PageFetcher | None = None,
     ) -> "HeldAgent":
-        agent = await GateAgent.create(home, store, folder, tools=tools)
+        agent = await GateAgent.create(home, store, folder, tools=tools, pages=pages)
 
         def add(db: Db) -> None:
             db.run(
@@ -167,11 +171,11 @@ class HeldAgent:
     async def sent(self) -> list[OutboxEffect]:
         return await self.agent.store.read(lambda db: outbox.OUTBOX.list(db, "ORDER BY id"))
 
-    async def run(self, request: Request) -> ToolAnswer:
+    async def run(self, request: Request, turn: Turn | None = None) -> ToolAnswer:
         session = await self.agent.store.read(sessions.get, request.session_id or "")
         assert session is not None
         return await self.agent.dispatch.call(
-            make_caller(session, None), request.tool, get_arguments(request), request.id, approved=request
+            make_caller(session, turn), request.tool, get_arguments(request), request.id, approved=request
         )
 
 
@@ -775,3 +779,44 @@ async def test_always_is_offered_where_every_call_is_the_same(tmp_path: Path, st
     await agent.decide(DENY)
     assert await agent.is_held("ring")
     assert (await agent.last()).rule == ""
+
+
+class OnePage:
+    async def fetch(self, caller: Caller, url: str, *, kept: bool) -> WebPage:
+        return WebPage(url=url, code=200, media_type="text/html", text="The bank is eve's.")
+
+
+async def end_turn(agent: HeldAgent) -> Turn:
+    turn = await agent.agent.store.read(turns.find_open, agent.agent.session.id)
+    assert turn is not None
+    await agent.agent.store.write(lambda db: turns.end(db, turn, TurnState.DONE, "", "{}", NOON))
+    return turn
+
+
+async def list_trusts(agent: HeldAgent) -> list[MemoryTrust]:
+    return [each.trust for each in await agent.agent.store.read(memories.list_chosen, MemoryFilter(), NOON)]
+
+
+async def test_what_a_page_has_an_agent_remember_counts_as_read_when_it_is_allowed_later(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, tools=TOOLS, pages=OnePage())
+    await agent.call("fetch", url="https://example.com/")
+    assert await agent.is_held("remember", text="The bank is eve's.", known_to="agent")
+    request = await agent.decide(ALLOW_ONCE)
+    answer = await agent.run(request, await end_turn(agent))
+    assert not answer.failed, answer.text
+    assert await list_trusts(agent) == [MemoryTrust.READ]
+
+
+async def test_what_is_remembered_of_a_page_that_was_held_counts_as_read(tmp_path: Path, store: SqliteStore) -> None:
+    """The page comes with a later turn."""
+    agent = await HeldAgent.create(tmp_path, store, "hold fetch", tools=TOOLS, pages=OnePage())
+    assert await agent.is_held("fetch", url="https://example.com/")
+    request = await agent.decide(ALLOW_ONCE)
+    answer = await agent.run(request, await end_turn(agent))
+    assert "eve" in answer.text
+    await store.write(lambda db: notify_agent(db, request, {"result": answer.text}, NOON))
+    await agent.agent.begin()
+    await agent.call("remember", text="The bank is eve's.")
+    assert await list_trusts(agent) == [MemoryTrust.READ]

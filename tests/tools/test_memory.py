@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ from gatepost.store.people import person_rows
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms, origins
 from gatepost.store.rooms.origins import Origin
-from gatepost.store.sessions import forks, sessions, tool_calls
+from gatepost.store.sessions import forks, sessions, tool_calls, turns
 from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.turns import TurnState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Tool
+from gatepost_testing.counting import CountingDb
 from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
 
 load_package("gatepost.tools")
@@ -284,21 +286,56 @@ async def test_facts_of_a_conversation_with_a_stranger_in_it_are_theirs(agent: G
     assert [each.trust for each in await remembered(agent)] == [MemoryTrust.STRANGER]
 
 
-async def test_facts_that_are_kept_in_a_turn_that_read_a_page_count_as_read(agent: GateAgent) -> None:
-    """Else a page has an agent keep its words as a conclusion, which `undo --from-untrusted` leaves."""
+async def read_page(agent: GateAgent) -> None:
+    turn = await agent.store.read(turns.find_open, agent.session.id)
+    assert turn is not None
+    await agent.store.write(tool_calls.mark_foreign, turn.id)
 
-    def read_page(db: Db) -> None:
-        row = db.row("SELECT id FROM turns WHERE ended_at IS NULL")
-        assert row is not None
-        tool_calls.mark_foreign(db, str(row[0]))
 
-    await agent.store.write(read_page)
+async def begin_another(agent: GateAgent) -> None:
+    turn = await agent.store.read(turns.find_open, agent.session.id)
+    assert turn is not None
+    await agent.store.write(lambda db: turns.end(db, turn, TurnState.DONE, "", "{}", 2))
+    await agent.receive("go on")
+    await agent.begin()
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_facts_of_a_conversation_that_read_a_page_count_as_read(agent: GateAgent, later: bool) -> None:
+    """Else a page has an agent keep its words as a conclusion, which `undo --from-untrusted` leaves. What is summed up
+    is of earlier turns."""
+    await read_page(agent)
+    if later:
+        await begin_another(agent)
     await agent.call("keep_facts", facts=["The bank is eve's."])
     assert [each.trust for each in await remembered(agent)] == [MemoryTrust.READ]
 
 
-async def test_whoever_may_not_remember_keeps_no_facts(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await GateAgent.create(tmp_path, store, rules=(parse("*"), parse("!remember")))
+@pytest.mark.runs_once
+async def test_many_facts_are_kept_in_writes_that_are_short(agent: GateAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else everybody waits for one agent."""
+    write, counted = agent.store.write, list[int]()
+
+    async def count(fn: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        def run(db: Db, *given: Any) -> Any:
+            counting = CountingDb(db)
+            answer = fn(counting, *given)
+            counted.append(counting.statements)
+            return answer
+
+        return await write(run, *args, **more)
+
+    monkeypatch.setattr(agent.store, "write", count)
+    facts = [f"Number {number} is {number}." for number in range(30)]
+    assert result(await agent.call("keep_facts", facts=facts)) == {"kept": 30}
+    assert len(counted) >= 6 and max(counted) <= 100
+
+
+@pytest.mark.parametrize("rules", [("*", "!remember"), ("!remember",), ("hold remember",)])
+async def test_whoever_may_not_remember_keeps_no_facts(
+    rules: tuple[str, ...], tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, rules=tuple(map(parse, rules)))
     answer = await agent.call("keep_facts", facts=["Ann is away."])
     assert answer.failed or answer.code
     assert await remembered(agent) == []

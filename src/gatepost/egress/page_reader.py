@@ -1,8 +1,10 @@
 """Pages off the loop: a process of its own reads one at a time, within a deadline. It is started when it is first
-needed and ended when it was idle, or when a page was too much for it."""
+needed and ended when it was idle, or when a page was too much for it. Of each group one page at most waits for it, so
+a group that has it read what takes long keeps no other from it."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -26,28 +28,35 @@ _HELLO = _encode(UnreadPage("", "text/plain", "", b"-"))
 
 
 class PageReader:
-    """Read pages one at a time, in the order in which they came."""
+    """Read pages one at a time, those of different groups in turn."""
 
     def __init__(self, deadline: float = DEADLINE_S, patience: float = PATIENCE_S) -> None:
         self._deadline, self._patience = deadline, patience
         self._worker: WorkerProcess | None = None
         self._turn = asyncio.Lock()
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by group: whose pages wait
+        self._reading: asyncio.Task[PageText] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
-    async def read(self, page: UnreadPage) -> PageText:
-        """What the libraries cannot read is tried once more without them."""
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._turn.acquire()
-        except TimeoutError:
-            return PageText(problem="the gateway reads too many pages at once; try again in a minute")
-        try:
+    async def read(self, page: UnreadPage, folder: str = "") -> PageText:
+        """What the libraries cannot read is tried once more without them. `folder`: the group that wants it."""
+        async with AsyncExitStack() as place:
+            try:
+                async with asyncio.timeout(self._patience):
+                    await place.enter_async_context(self._lines.setdefault(folder, asyncio.Lock()))
+                    await place.enter_async_context(self._turn)
+            except TimeoutError:
+                return PageText(problem="the gateway reads too many pages at once; try again in a minute")
+            # Whoever leaves meanwhile does not have the process ended, which others need, and keeps the place.
+            self._reading = asyncio.create_task(self._read_in_place(page, place.pop_all()))
+        return await asyncio.shield(self._reading)
+
+    async def _read_in_place(self, page: UnreadPage, place: AsyncExitStack) -> PageText:
+        async with place:
             found = await self._ask(page)
             if found is None and len(page.body) <= LARGEST_RICH and not page.body.startswith(b"%PDF-"):
                 found = await self._ask(replace(page, plain=True))
             return found or PageText(problem=TOO_MUCH)
-        finally:
-            self._turn.release()
 
     async def _ask(self, page: UnreadPage) -> PageText | None:
         if self._idle is not None:

@@ -77,11 +77,12 @@ def read_page(page: UnreadPage) -> PageText:
         found = PageText(text=decode_text(page.body, page.charset))
     else:
         found = PageText(problem=f"it is {page.media_type or 'a file'}, which has no text to be read")
+    text = show_hidden_signs(found.text[:LONGEST_TEXT])  # a sign that hides is shown by eight others
     return replace(
         found,
-        title=show_hidden_signs(found.title[:300]),
-        text=show_hidden_signs(found.text[:LONGEST_TEXT]),
-        cut=found.cut or len(found.text) > LONGEST_TEXT,
+        title=show_hidden_signs(found.title[:300])[:300],
+        text=text[:LONGEST_TEXT],
+        cut=found.cut or max(len(found.text), len(text)) > LONGEST_TEXT,
     )
 
 

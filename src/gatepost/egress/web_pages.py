@@ -76,7 +76,7 @@ class WebPages:
         try:
             async with session.requests, self._hold_place(session):
                 answer = await fetch_page(session.way, asked)
-                page = await self._read(session, answer)
+                page = await self._read(session, answer, caller.folder)
         except HttpRefusal as no:
             raise explain_refusal(no, caller, TOOL) from None
         finally:
@@ -106,7 +106,7 @@ class WebPages:
                 way.record_refusal(no)
                 raise explain_refusal(no, caller, TOOL)
 
-    async def _read(self, session: _Session, answer: WebAnswer) -> WebPage:
+    async def _read(self, session: _Session, answer: WebAnswer, folder: str) -> WebPage:
         kind, _, parameters = answer.headers.get("content-type", "").partition(";")
         charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ")
         kind = kind.strip().lower()
@@ -119,7 +119,7 @@ class WebPages:
         if picture:
             return replace(page, picture=picture, data=answer.body)
         async with session.reading:  # the others of this session wait, and those of other sessions do not
-            found = await self._reader.read(UnreadPage(page.url, kind, charset, answer.body))
+            found = await self._reader.read(UnreadPage(page.url, kind, charset, answer.body), folder)
         return replace(page, title=found.title, text=found.text, problem=found.problem, cut=found.cut)
 
     async def _find_session(self, caller: Caller) -> _Session:

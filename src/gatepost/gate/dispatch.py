@@ -89,12 +89,12 @@ class _VisibleTools(Struct, frozen=True):
 
     def list_entries(self) -> Sequence[CatalogEntry]:
         if not self.catalog:
-            self.catalog.extend(list_catalog(self.tools.values(), self.policy))
+            self.catalog[:] = list_catalog(self.tools.values(), self.policy)  # two may do that at once
         return self.catalog
 
     def find(self, words: Sequence[str]) -> Sequence[CatalogEntry]:
         if not self.index:
-            self.index.append(ToolIndex(self.list_entries()))
+            self.index[:] = [ToolIndex(self.list_entries())]
         return self.index[0].find(words)
 
 

@@ -84,7 +84,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     @property
     def is_judged(self) -> bool:
         """Return True if every call is judged, also where no rule is about the tool."""
-        return self.scope is not None or self.held or self.holds_if is not None or self.spends
+        acts = self.acts_as is not None  # the rules may be about the tool that it stands for alone
+        return self.scope is not None or self.held or self.holds_if is not None or self.spends or acts
 
     @property
     def spends(self) -> bool:

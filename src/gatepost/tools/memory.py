@@ -1,7 +1,7 @@
 """Memory: what an agent keeps beyond its conversations. A turn is told, and finds, only what everybody who reads its
 answer may know: what somebody said in private never comes up in a room with others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -26,12 +26,14 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import forks, sessions, tool_calls, turns
+from gatepost.store.sessions.sessions import Session
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 from gatepost.tools.kit.lookup_helpers import parse_time
 
 MOST_FOUND = 20
 MOST_FACTS = 30  # of one conversation that are kept at once
+AT_ONCE = 5  # of these that one write keeps
 MOST_ALIKE = 3  # entries that are looked at for whether a fact is known
 NO_ROOM = "this conversation is in no room, or in several; say agent or family, and a person is asked"
 TRUSTED = frozenset(("owner", "admin", "member"))
@@ -155,40 +157,71 @@ async def keep_facts(
     if long := next((text for text, _ in wanted if len(text) > LONGEST_TEXT), ""):
         raise Invalid("facts", f"one has {len(long)} characters; at most {LONGEST_TEXT} are possible")
 
-    def insert(db: Db) -> int:
-        session = sessions.get(db, call.caller.session_id) if call.caller.session_id else None
-        if session is None or not session.address or forks.spans_rooms(db, session.id):
-            return 0  # nobody knows who may be told of it
-        names = memories.find_only_reader(db, session.instance, session.address)
-        folder = call.caller.folder
-        audience = Audience(folder, memories.list_above(folder), session.instance, session.address, names)
-        made = [_keep_fact(db, call, audience, session.id, *each) for each in wanted if each[0]]
-        return sum(made)
-
-    return KeptFacts(await call.write(insert))
+    source = await call.read(_find_source, call)
+    if source is None:
+        return KeptFacts(0)
+    made = 0
+    for at in range(0, len(wanted), AT_ONCE):  # everybody else's writes go on between them
+        some = [each for each in wanted[at : at + AT_ONCE] if each[0] and not await call.read(_is_known, source, each)]
+        made += await call.write(_keep_facts, call, source, some)
+    return KeptFacts(made)
 
 
-def _keep_fact(db: Db, call: ToolCall, audience: Audience, session_id: str, text: str, was_read: bool) -> bool:
-    """Keep a fact for the readers of a conversation, whoever asked in its last turn. Return False if it is known."""
-    people = inbox.list_people(db, session_id, 2)
+class _FactSource(Struct, frozen=True):
+    """A conversation, as far as it counts for what is kept of it. `speaker`: '' if there are several."""
+
+    session: Session
+    folder: str
+    speaker: str
+    trust: MemoryTrust
+    now: int
+
+    def find_audience(self, db: Db) -> Audience:
+        """The readers of the conversation, whoever asked in its last turn."""
+        names = memories.find_only_reader(db, self.session.instance, self.session.address)
+        above = memories.list_above(self.folder)
+        return Audience(self.folder, above, self.session.instance, self.session.address, names)
+
+
+def _find_source(db: Db, call: ToolCall) -> _FactSource | None:
+    """None: nobody knows who may be told of what is kept."""
+    session = sessions.get(db, call.caller.session_id) if call.caller.session_id else None
+    if session is None or not session.address or forks.spans_rooms(db, session.id):
+        return None
+    people = inbox.list_people(db, session.id, 2)
+    trust = MemoryTrust.STRANGER if turns.has_rights_beyond(db, session.id, TRUSTED) else MemoryTrust.CONCLUDED
+    if tool_calls.has_foreign_in_session(db, session.id):  # what is summed up is of earlier turns
+        trust = MemoryTrust.READ
+    return _FactSource(session, call.caller.folder, people[0] if len(people) == 1 else "", trust, call.now)
+
+
+def _is_known(db: Db, source: _FactSource, fact: tuple[str, bool]) -> bool:
+    text, _ = fact
+    words = _normalize(text)
+    found = find(db, source.find_audience(db), text, source.now, MOST_ALIKE)
+    return any(_normalize(each.text) == words for each in found)
+
+
+def _keep_facts(db: Db, call: ToolCall, source: _FactSource, facts: Sequence[tuple[str, bool]]) -> int:
+    return sum([_keep_fact(db, call, source, *each) for each in facts])
+
+
+def _keep_fact(db: Db, call: ToolCall, source: _FactSource, text: str, was_read: bool) -> bool:
+    """Keep a fact for the readers of a conversation. Return False if it was kept before."""
+    audience = source.find_audience(db)
     last = inbox.find_last_of_people(db, call.turn.id) if call.turn is not None else None
-    trust = MemoryTrust.STRANGER if turns.has_rights_beyond(db, session_id, TRUSTED) else MemoryTrust.CONCLUDED
-    was_read = was_read or (call.turn is not None and tool_calls.has_foreign(db, call.turn.id))
     entry = audience.make_memory(
         text,
-        MemoryTrust.READ if was_read else trust,
+        MemoryTrust.READ if was_read else source.trust,
         call.now,
         message_id=last[0] if last is not None else None,
-        speaker=people[0] if len(people) == 1 else "",
+        speaker=source.speaker,
         turn_id=call.turn.id if call.turn is not None else "",
     )
-    words = _normalize(text)
-    if any(_normalize(each.text) == words for each in find(db, audience, text, call.now, MOST_ALIKE)):
-        return False
     if memories.make_room(db, entry):
         return False
     reader = memories.make_reader(entry.scope, entry.person, entry.instance, entry.address)
-    return memories.add_fact(db, entry, sha256(f"{reader}\n{words}".encode()).hexdigest()[:32]) is not None
+    return memories.add_fact(db, entry, sha256(f"{reader}\n{_normalize(text)}".encode()).hexdigest()[:32]) is not None
 
 
 def _normalize(text: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, MAL, ROOM, RULES, add_people, hold_call
 
 from gatepost.access.senders import Rights
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import DAY, SECOND
 from gatepost.flow import pairing, sender_rights
 from gatepost.flow.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
@@ -17,7 +17,10 @@ from gatepost.flow.requests.ask_approver import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
 from gatepost.flow.requests.decide import OPERATOR, answer_question, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
+from gatepost.flow.requests.restored_rows import begin_incarnation
 from gatepost.messages.inbound import Inbound
+from gatepost.store.gateways.incarnations import IncarnationReason
+from gatepost.store.messages import inbox
 from gatepost.store.money import costs
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
@@ -248,3 +251,16 @@ def test_who_is_shut_out_is_not_asked(acme: Db) -> None:
     request = hold_call(acme)
     assert [card.person for card in request_cards.list_for_request(acme, request.id)] == [BOB]
     assert ADA not in list_approvers(acme, "acme")  # nor is she told of newcomers
+
+
+def test_after_a_restore_no_agent_is_told_that_nobody_decided_in_time(acme: Db) -> None:
+    """Somebody did, perhaps, after the backup was made: the agent would tell people what is wrong."""
+    asked = hold_call(acme)
+    begin_incarnation(acme, CHANNELS, RULES, IncarnationReason.RESTORED, NOON + DAY)
+    moved = move_due(acme, RULES, CHANNELS, NOON + DAY)
+    found = requests.get(acme, asked.id)
+    assert found is not None and found.state is RequestState.PENDING
+    assert not moved.sessions
+    assert asked.session_id is not None and inbox.count_waiting(acme, asked.session_id) == 0
+    (card,) = [each for each in waiting_requests.list_pending(acme) if each.kind is RequestKind.RESTORED]
+    assert card.input["asked, perhaps decided before"] == "1"

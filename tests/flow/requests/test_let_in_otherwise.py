@@ -16,17 +16,19 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.requests.ask_approver import AskingRules
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, SEND
 from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
+from gatepost.flow.requests.restored_rows import begin_incarnation
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.messages import inbox
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
-from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms, engagements, rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
@@ -241,3 +243,43 @@ def test_what_a_stranger_said_while_the_group_was_engaged_is_not_lost_when_that_
     assert say(unrouted, "one", EVE, verb=Verb.MESSAGE).receipt.state == "held"
     decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ONCE, ADA, NOON + 601 * SECOND)
     assert list_states(unrouted, EVE) == {"one": "queued"}
+
+
+def restore_while_it_waits(db: Db) -> Request:
+    """A backup in which a message of Eve waits for a word about her is restored. The card about that."""
+    say(db, "one", EVE)
+    begin_incarnation(db, CHANNELS, RULES, IncarnationReason.RESTORED, NOON)
+    (card,) = [each for each in waiting_requests.list_pending(db) if each.kind is RequestKind.RESTORED]
+    return card
+
+
+def test_after_a_restore_what_was_held_does_not_go_first_because_it_was_perhaps_answered(acme: Db) -> None:
+    restore_while_it_waits(acme)
+    let_in(acme)
+    say(acme, "two", EVE)
+    move_due(acme, RULES, CHANNELS, NOON)
+    assert list_states(acme, EVE) == {"one": "held", "two": "queued"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_after_a_restore_an_owner_gives_what_was_held_for_a_stranger_back_to_its_own_card(
+    acme: Db, known: bool
+) -> None:
+    card = restore_while_it_waits(acme)
+    if known:
+        let_in(acme)
+    decide(acme, CHANNELS, card.id, SEND, "operator", NOON)
+    assert list_states(acme, EVE) == {"one": "queued" if known else "held"}
+    if not known:
+        decide(acme, CHANNELS, get_pending(acme).id, ALLOW_ONCE, "operator", NOON)
+        assert list_states(acme, EVE) == {"one": "queued"}
+
+
+def test_after_a_restore_what_is_held_for_a_room_waits_for_that_on(unrouted: Db) -> None:
+    let_in(unrouted)
+    card = restore_while_it_waits(unrouted)
+    add_route(unrouted)
+    say(unrouted, "two", EVE)
+    assert list_states(unrouted, EVE) == {"one": "held", "two": "queued"}
+    decide(unrouted, CHANNELS, card.id, SEND, "operator", NOON)
+    assert list_states(unrouted, EVE)["one"] == "queued"

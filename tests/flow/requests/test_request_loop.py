@@ -294,3 +294,35 @@ def test_a_call_that_was_allowed_before_a_failover_runs_only_if_an_owner_says_so
     assert request.input == {"allowed, perhaps not done": "4"}
     decide(db, PEOPLE, request.id, list_choices(request)[0 if runs else 1], BOB, NOON)
     assert len(requests.list_unnotified(db, (RequestKind.CALL,), 10)) == (4 if runs else 0)
+
+
+def count_cards(db: Db) -> int:
+    row = db.row("SELECT COUNT(*) FROM request_cards")
+    assert row is not None
+    return int(row[0])
+
+
+LONG = {"text": "\u6f22" * 20_000}
+
+
+def test_long_cards_that_are_due_together_are_made_in_several_transactions(db: Db) -> None:
+    """Everybody's writes wait for one: rendering a long card takes some hundredths of a second."""
+    add_people(db)
+    for number in range(5):
+        hold_call(db, name=f"t/{number}", digest=str(number), input=LONG)
+    assert count_cards(db) == 5  # Ada's
+    later = NOON + RULES.escalate
+    made = []
+    while move_due(db, RULES, PEOPLE, later).more:
+        made.append(count_cards(db))
+    assert made == [6, 7, 8, 9] and count_cards(db) == 10  # and Bob's
+
+
+def test_a_long_card_that_many_must_agree_to_is_shown_to_one_after_the_other_at_once(db: Db) -> None:
+    add_people(db)
+    asked = hold_call(db, input=LONG, quorum=2)
+    assert (asked.quorum, count_cards(db)) == (2, 1)
+    assert not move_due(db, RULES, PEOPLE, NOON).more
+    assert count_cards(db) == 2
+    move_due(db, RULES, PEOPLE, NOON)
+    assert count_cards(db) == 2  # nobody else is asked before it is time

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, add_people
+from tests.flow.requests.acme_people import ADA, BOB, CHANNELS, EVE, MAL, add_people
 
 from gatepost.core.clock import DAY, SECOND, Period
 from gatepost.core.money import MICRO
@@ -14,10 +14,13 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests import spent_budgets
 from gatepost.flow.requests.ask_approver import AskingRules, CheaperModel
-from gatepost.flow.requests.choices import DENY, find_answer, list_choices
+from gatepost.flow.requests.choices import DENY, DROP, SEND, AnswerChoice, find_answer, list_choices
 from gatepost.flow.requests.decide import Decision, decide
 from gatepost.flow.requests.request_loop import move_due
+from gatepost.flow.requests.restored_rows import begin_incarnation
 from gatepost.messages.inbound import Inbound, Verb
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.messages import messages
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, CapSpan
@@ -27,7 +30,8 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
-from gatepost.store.rooms import routes
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import sessions, turn_claims, turn_failures
 from gatepost.store.sessions.sessions import SessionMode
@@ -102,6 +106,15 @@ def test_nobody_takes_all_places_of_those_that_wait(acme: Db) -> None:
     flood = [say(acme, f"flood {number}").receipt.state for number in range(60)]
     assert flood == ["held"] * spent_budgets.MOST_OF_SENDER + ["refused"] * (60 - spent_budgets.MOST_OF_SENDER)
     assert say(acme, "urgent", sender=ADA).receipt.state == "held"
+
+
+def test_strangers_of_many_names_leave_places_to_those_who_are_known(acme: Db) -> None:
+    """Whoever has the address of a chat link is somebody new with each visit."""
+    rooms.add(acme, "fake", OTHER, OTHER, False, RoomPolicy.PUBLIC, NOON)
+    spend(acme, MICRO, MICRO)
+    flood = [say(acme, f"flood {at}", sender=f"fake:user/x{at}", address=OTHER).receipt.state for at in range(60)]
+    assert flood.count("held") == spent_budgets.MOST_OF_GUESTS
+    assert say(acme, "urgent").receipt.state == "held"
 
 
 @pytest.mark.parametrize("words", ["1", "yes", "$1.00 more"])
@@ -446,3 +459,53 @@ def test_a_conversation_with_a_provider_of_its_own_keeps_its_model(acme: Db) -> 
 def test_what_was_asked_before_models_were_offered_is_still_understood(acme: Db) -> None:
     old = replace(_make_request(acme), digest="250000")
     assert spent_budgets.read_offer(old) == spent_budgets.OfferedMoney(250_000)
+
+
+def restore_while_it_waits(db: Db) -> Request:
+    """A backup in which a message waits for money is restored when the budget has room. The card about that."""
+    spend(db, MICRO, MICRO)
+    say(db, "one")
+    begin_incarnation(db, CHANNELS, RULES, IncarnationReason.RESTORED, NOON + DAY)
+    while move_due(db, RULES, CHANNELS, NOON + DAY).more:
+        pass
+    (card,) = [each for each in waiting_requests.list_pending(db) if each.kind is RequestKind.RESTORED]
+    return card
+
+
+def test_after_a_restore_it_does_not_go_on_by_itself_because_it_was_perhaps_answered(acme: Db) -> None:
+    card = restore_while_it_waits(acme)
+    assert list_states(acme) == {"one": "held"}
+    assert card.input["not answered"] == "1"
+
+
+@pytest.mark.parametrize(("choice", "state"), [(SEND, "queued"), (DROP, "cancelled")])
+def test_after_a_restore_an_owner_decides_about_what_waits_for_money(
+    acme: Db, choice: AnswerChoice, state: str
+) -> None:
+    card = restore_while_it_waits(acme)
+    decision = decide(acme, CHANNELS, card.id, choice, BOB, NOON + DAY)
+    assert decision.decided and len(decision.wake) == (choice is SEND)
+    assert list_states(acme) == {"one": state}
+
+
+def test_after_a_failover_it_does_not_go_on_by_itself(acme: Db) -> None:
+    spend(acme, MICRO, MICRO)
+    say(acme, "one")
+    incarnations.hold_open(acme, NOON)
+    move_due(acme, RULES, CHANNELS, NOON + DAY)
+    assert list_states(acme) == {"one": "held"}
+
+
+@pytest.mark.parametrize("words", ["yes", "no"])
+def test_a_decision_about_a_stranger_leaves_what_waits_for_money(acme: Db, words: str) -> None:
+    """In one room strangers are asked about; in another they may speak, until the budget is spent."""
+    rooms.add(acme, "fake", OTHER, OTHER, False, RoomPolicy.PUBLIC, NOON)
+    assert say(acme, "asked about", sender=MAL).receipt.state == "held"
+    asked = get_pending(acme)
+    assert asked.kind is RequestKind.SENDER
+    spend(acme, MICRO, MICRO)
+    assert say(acme, "waits for money", sender=MAL, address=OTHER).receipt.state == "held"
+    found = find_answer(list_choices(asked), words)
+    assert found is not None
+    decide(acme, CHANNELS, asked.id, found.choice, ADA, NOON)
+    assert list_states(acme)["waits for money"] == "held"

@@ -1,6 +1,7 @@
 """Operations on memory: what the operator adds, corrects, takes back and imports."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
+from gatepost_testing.counting import CountingDb
 
 NOW = 1_800_000_000_000_000
 ANN = "fake:user/ann"
@@ -312,6 +314,29 @@ async def test_many_lines_are_taken_over_in_parts_and_an_import_that_broke_off_c
     await desk.do("import", folder="acme", entries=json.dumps(lines[:AT_ONCE]))
     assert (await sync(desk)).added == AT_ONCE + 5
     assert await desk.texts(limit=1000) == sorted(lines)
+
+
+@pytest.mark.runs_once
+async def test_what_an_agent_wrote_into_the_file_is_taken_over_in_writes_that_are_short(
+    desk: MemoryDesk, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else everybody waits for the long lines of one agent."""
+    await sync(desk)
+    file.write_text(file.read_text() + "".join(f"- fact {number}\n" for number in range(100)))
+    write, counted = desk.store.write, list[int]()
+
+    async def count(fn: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        def run(db: Db, *given: Any) -> Any:
+            counting = CountingDb(db)
+            answer = fn(counting, *given)
+            counted.append(counting.statements)
+            return answer
+
+        return await write(run, *args, **more)
+
+    monkeypatch.setattr(desk.store, "write", count)
+    assert (await sync(desk)).added == 100
+    assert max(counted) <= 150
 
 
 async def test_a_file_in_which_more_is_wished_than_there_is_room_for_takes_over_no_half_part(

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import weakref
 
 SIZE = struct.Struct("!I")
@@ -36,7 +37,7 @@ class WorkerProcess:
                 ours.close()
                 raise
         ours.setblocking(False)
-        self._sock = ours
+        self._sock, self._process = ours, process
         self._end = weakref.finalize(self, _stop_process, process, ours)
 
     async def ask(self, *request: bytes) -> bytes:
@@ -60,7 +61,12 @@ class WorkerProcess:
         return bytes(read)
 
     def close(self) -> None:
-        self._end()
+        """End it at once. It is not waited for: the kernel takes long to take its memory back, by what somebody had it
+        read, and nothing else would run on the caller's loop meanwhile."""
+        if self._end.detach() is not None:
+            self._process.kill()
+            self._sock.close()
+            threading.Thread(target=self._process.wait, daemon=True).start()
 
 
 def _stop_process(process: subprocess.Popen[bytes], sock: socket.socket) -> None:

@@ -14,6 +14,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
+from gatepost.flow.requests.choices import get_size
 from gatepost.store.messages import outbox
 from gatepost.store.money import costs
 from gatepost.store.people import identities, users
@@ -35,6 +36,7 @@ QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an
 SETTLES = 3 * SECOND  # a bare answer allows nothing that was shown later than so long before it
 SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
 PLACES = frozenset({"web", "terminal"})  # where people sit at the gateway itself
+LARGEST_AT_ONCE = 10_000  # characters, about, that the cards show which one transaction makes; one may show more
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
 MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
@@ -119,11 +121,13 @@ def ask_next(
     db: Db, channels: ChannelInstances, rules: AskingRules, request: Request, now: int
 ) -> tuple[tuple[str, str], ...]:
     """Show the request to as many as must agree, and to one more each time that nobody decided. Somebody who could not
-    be reached in one room is asked in another; a room is tried once. The rooms to ring."""
+    be reached in one room is asked in another; a room is tried once. The rooms to ring. Of long cards a few are made
+    at once, and the next ones at the next look, which is due then: everybody else's writes go on between them."""
     rooms: list[tuple[str, str]] = []
     before = list_asked(db, request)
     asked = set(before.people)
-    for _ in range(max(request.quorum - len(asked), 1)):
+    wanted, at_once = max(request.quorum - len(asked), 1), max(LARGEST_AT_ONCE // max(get_size(request), 1), 1)
+    for _ in range(min(wanted, at_once)):
         found = find_next_approver(db, channels, request, asked, before)
         if found is None:
             break
@@ -133,6 +137,7 @@ def ask_next(
         rooms.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
     pause = rules.escalate if rooms else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
+    pause = 0 if len(rooms) == at_once < wanted else pause
     waiting_requests.defer(db, request.id, min(now + pause, end))
     return tuple(rooms)
 

@@ -221,9 +221,13 @@ def make_decided_card(request: Request, facts: CardFacts, done: str, part: int =
 
 def is_too_long(request: Request) -> bool:
     """Return True if no card can show all that is asked. Cheap: nothing of it is rendered."""
+    return get_size(request) > LONGEST_INPUT
+
+
+def get_size(request: Request) -> int:
+    """Return the characters that a card shows, about so many."""
     sizes = (len(value) if isinstance(value, str) else len(_encode(value)) for value in request.input.values())
-    rest = len(request.preview) + len(request.follow_up) + sum(map(len, request.input))
-    return sum(sizes) + rest > LONGEST_INPUT
+    return sum(sizes) + len(request.preview) + len(request.follow_up) + sum(map(len, request.input))
 
 
 def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str) -> Card:

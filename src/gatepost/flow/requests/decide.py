@@ -285,7 +285,7 @@ def close(
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *firing.follow_held_text(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:
-        others, wake = restored_rows.follow(db, closed, now)
+        others, wake = restored_rows.follow(db, channels, closed, now)
         rooms = (*rooms, *others)
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)

@@ -93,6 +93,14 @@ def release_admitted(
     return tuple(dict.fromkeys(woken)), left
 
 
+def release_or_refuse(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -> tuple[str, ...]:
+    """By the rights and routes of now; whoever was shut out meanwhile is refused. The sessions to wake."""
+    woken, left = release_admitted(db, channels, held, now)
+    for entry, _ in left:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+    return woken
+
+
 def _find_room(db: Db, entry: InboxEntry, message: Message) -> SeenRoom:
     """As its channel told of it when somebody was asked: whether it is direct is known from nowhere else."""
     request = requests.get(db, entry.reason)

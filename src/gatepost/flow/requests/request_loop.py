@@ -18,8 +18,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.ask_approver import AskingRules, ask_next, read_rules
+from gatepost.flow.requests.ask_approver import LARGEST_AT_ONCE, AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
+from gatepost.flow.requests.choices import get_size
 from gatepost.flow.requests.decide import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
@@ -32,7 +33,7 @@ from gatepost.store.sessions import sleeping_turns
 
 NOT_PERMITTED = "Whoever may decide about this did not permit it."
 LOOK_S = 2.0  # behind the bell
-AT_ONCE = 50  # requests that one transaction moves on
+AT_ONCE = 50  # requests that one transaction moves on, fewer if their cards are long
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
 BESIDE_S = 10.0  # between two looks for what another gateway was told
@@ -159,14 +160,21 @@ class RequestLoop:
 
 def move_due(db: Db, rules: AskingRules, channels: ChannelInstances, now: int) -> MovedRequests:
     moved = MovedRequests()
-    due = waiting_requests.list_due(db, now, AT_ONCE)
-    moved.more = len(due) == AT_ONCE
-    for request in due:
+    room = LARGEST_AT_ONCE
+    for request in waiting_requests.list_due(db, now, AT_ONCE):
+        if room <= 0:
+            break
+        room -= get_size(request)
         _move(db, rules, channels, request, now, moved)
-    for request_id in request_cards.list_outdated(db, AT_ONCE):
+    outdated = request_cards.list_outdated(db, AT_ONCE)
+    for request_id in outdated:
         ended = requests.get(db, request_id)
+        if room <= 0:
+            break
         if ended is not None:
+            room -= get_size(ended)
             moved.rooms.update(show_decision(db, channels, ended, now))
+    moved.more = bool(waiting_requests.list_due(db, now, 1)) or (bool(outdated) and room <= 0)
     moved.rooms.update(ask_about_failover(db, channels, rules, now))
     return moved
 

@@ -7,17 +7,23 @@ from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import iso
+from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.notices import add_owner_notices
+from gatepost.flow.requests import unknown_rooms
 from gatepost.flow.requests.ask_approver import AskingRules, ask
+from gatepost.flow.requests.held_messages import HeldMessages, release_admitted
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
 from gatepost.store.gateways import database_lives, incarnations
 from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
-from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxEntry, InboxState
+from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
-from gatepost.store.rights import requests
+from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import channel_cursors
 from gatepost.store.schedule import firings, tasks
@@ -71,6 +77,8 @@ def begin_incarnation(
     due = incarnations.hold_tasks(db, incarnations.REASON, now)
     if not keep_cursors:
         channel_cursors.remove_positions(db)
+    # What expired since the backup was decided, perhaps: no agent is told that nobody did.
+    asked_before = waiting_requests.postpone(db, max(now - last, 0) if last is not None else 0)
     request_id, rooms = "", tuple[tuple[str, str], ...]()
     if effects or waiting or calls or due:
         about = {
@@ -79,6 +87,7 @@ def begin_incarnation(
             "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
             "tasks that perhaps ran": len(due),
+            "asked, perhaps decided before": asked_before,
         }
         new = NewRequest(
             kind=RequestKind.RESTORED,
@@ -145,7 +154,9 @@ def render_incarnation(begun: Incarnation, held: int | None = None) -> str:
     return f"{said}; {count} held until you decide: `gatepost permit ls` ({begun.request_id})"
 
 
-def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def follow(
+    db: Db, channels: ChannelInstances, request: Request, now: int
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """Do what was decided. The rooms to ring, and the sessions to wake. If nobody decided, nothing is sent: messages
     have failed, and can be given again one by one."""
     requests.settle(db, request.id, now)
@@ -154,13 +165,38 @@ def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], .
     if request.state is RequestState.ALLOWED:
         incarnations.release_calls(db, request.id)
         rooms = incarnations.release_effects(db, request.id, now)
-        return tuple(sorted(rooms)), tuple(incarnations.release_waiting(db, request.id, now))
+        unrouted = [each for each in inbox.list_waiting_for(db, request.id) if each[0].session_id is None]
+        woken = (*incarnations.release_waiting(db, request.id, now), *_release_unrouted(db, channels, unrouted, now))
+        return tuple(sorted(rooms)), tuple(dict.fromkeys(woken))
     if request.state is RequestState.DENIED:
         incarnations.cancel_effects(db, request.id, now)
         incarnations.end_waiting(db, request.id, InboxState.CANCELLED, now)
     else:
         incarnations.end_waiting(db, request.id, InboxState.FAILED, now)
     return (), ()
+
+
+def _release_unrouted(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -> tuple[str, ...]:
+    """What waited for a word about its sender or room waits for that on, unless it would be let in by now. The sessions
+    to wake."""
+    asked = {entry.id: _find_question(db, entry, message) for entry, message in held}
+    named = [(replace(entry, reason=found.id) if (found := asked[entry.id]) else entry, each) for entry, each in held]
+    woken, left = release_admitted(db, channels, named, now)
+    for entry, message in left:
+        found = asked[entry.id]
+        if found is not None and found.state is RequestState.PENDING:
+            incarnations.hold_waiting(db, [(entry.id, message.id)], found.id, found.expires_at or now, now)
+        else:
+            inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+    return woken
+
+
+def _find_question(db: Db, entry: InboxEntry, message: Message) -> Request | None:
+    """Return the request by which somebody decides about the sender of a message, or about its room."""
+    if entry.folder != unknown_rooms.NOBODYS:
+        return requests.find_last(db, RequestKind.SENDER, entry.folder, message.sender)
+    room = unknown_rooms.make_name(SeenRoom(message.instance, message.address))
+    return requests.find_last(db, RequestKind.ROOM, unknown_rooms.NOBODYS, room)
 
 
 def _go_on_with_tasks(db: Db, request: Request, now: int) -> None:

@@ -15,7 +15,7 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, CheaperModel, ask
 from gatepost.flow.requests.choices import CHEAPER, MODEL, NEXT_STEP
-from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_admitted, sum_files
+from gatepost.flow.requests.held_messages import HeldMessages, ReleasedMessages, release_or_refuse, sum_files
 from gatepost.messages.inbound import MessageKind, is_person
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
@@ -30,7 +30,8 @@ from gatepost.store.sessions import sessions
 from gatepost.store.sessions.turns import Turn
 
 MOST_HELD = 50  # messages that wait for one budget
-MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others
+MOST_OF_SENDER = 10  # of these, by what one sender said: nobody takes all places from the others …
+MOST_OF_GUESTS = 25  # … nor do people whom nobody knows, however many names they have
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
 OLDEST = DAY  # of a message that waits once more: a budget that stays too small does not try it each day for ever
 CENT = MICRO // 100
@@ -180,7 +181,7 @@ def _ask_for_more(
     spent, needed = make_spent(status), 0 if status.is_spent else status.needed
     last = requests.find_last(db, RequestKind.BUDGET, spent.folder, spent.name)
     if last is not None and last.state is RequestState.PENDING:
-        return AskedRequest(last, added=False) if has_room(db, waiting, last) else None
+        return AskedRequest(last, added=False) if has_room(db, waiting, rights, last) else None
     session = sessions.get(db, waiting.session_id) if waiting.session_id else None
     cheaper = rules.find_cheaper(db, folder, session) if rules.find_cheaper is not None else None
     offer = OfferedMoney(decide_more(status), needed)
@@ -255,14 +256,16 @@ def may_hold(db: Db, kind: MessageKind, spent: SpentBudget) -> bool:
     return last is None or last.state not in (RequestState.DENIED, RequestState.EXPIRED)
 
 
-def has_room(db: Db, new: WaitingMessage, waiting: Request) -> bool:
+def has_room(db: Db, new: WaitingMessage, rights: str, waiting: Request) -> bool:
     """Return True if one more message may wait for a request."""
     held = inbox.list_waiting_for(db, waiting.id)
     files = sum_files(new.content)
     own = sum(message.sender == new.sender for _, message in held)
+    guests = sum(entry.rights == "guest" for entry, _ in held)
     return (
         len(held) < MOST_HELD
         and own < MOST_OF_SENDER
+        and (rights != "guest" or guests < MOST_OF_GUESTS)
         and (not files or files + sum(sum_files(message.content) for _, message in held) <= MOST_HELD_BYTES)
     )
 
@@ -288,7 +291,7 @@ def follow(db: Db, channels: ChannelInstances, request: Request, now: int) -> Re
         with_model = bool(offer.model) and request.answer.get(MODEL) == offer.model
         more = offer.less if with_model else offer.more
         budgets.raise_limit(db, spent.scope, spent.period, spent.starts_at, more)
-        released = _release(db, channels, held, now)
+        released = ReleasedMessages(wake=release_or_refuse(db, channels, held, now))
         return _set_model(db, channels, request, offer, released, now) if with_model else released
     return _refuse(db, channels, request, held, now)
 
@@ -298,15 +301,7 @@ def release(db: Db, channels: ChannelInstances, request: Request, now: int) -> t
     it stands now."""
     held = inbox.list_waiting_for(db, request.id)
     (ended,) = requests.withdraw(db, request.id, ROOM_BY_NOW, now)
-    return ended, _release(db, channels, held, now)
-
-
-def _release(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -> ReleasedMessages:
-    """By the rights and routes of now. Whoever was shut out meanwhile is refused."""
-    woken, left = release_admitted(db, channels, held, now)
-    for entry, _ in left:
-        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
-    return ReleasedMessages(wake=woken)
+    return ended, ReleasedMessages(wake=release_or_refuse(db, channels, held, now))
 
 
 def _set_model(

@@ -201,9 +201,13 @@ def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
 
 
 def list_waiting(db: Db) -> list[tuple[int, int]]:
-    """(row, message) of everything that an agent was to work on, or may have worked on."""
+    """(row, message) of everything that an agent was to work on, or may have worked on. So is what waits for
+    money, or for a word about its sender or room: it goes on by itself once there is some, and was answered, perhaps.
+    """
     rows = db.rows(
-        f"SELECT id, message_id FROM inbox WHERE {inbox.OPEN} AND state IN ('queued', 'retry', 'working') ORDER BY id"
+        f"SELECT id, message_id FROM inbox WHERE {inbox.OPEN} AND (state IN ('queued', 'retry', 'working')"
+        " OR (state = 'held' AND EXISTS (SELECT 1 FROM requests r WHERE r.id = inbox.reason AND r.kind <> 'restored')))"
+        " ORDER BY id"
     )
     return [(int(row[0]), int(row[1])) for row in rows]
 
@@ -313,10 +317,13 @@ def list_tasks(db: Db, request_id: str) -> list[str]:
 
 
 def release_waiting(db: Db, request_id: str, now: int) -> list[str]:
-    """The messages go to their agents. The sessions to wake; what belongs to a closed one is over."""
+    """The messages go to their agents. The sessions to wake; what belongs to a closed one is over. Those that had no
+    session yet stay held."""
     woken: dict[str, None] = {}
     for entry_id, session_id in _list_held(db, request_id):
-        session = sessions.get(db, session_id) if session_id else None
+        if not session_id:
+            continue
+        session = sessions.get(db, session_id)
         if session is None or session.closed_at is not None:
             inbox.set_state(db, entry_id, InboxState.CANCELLED, REASON, None, now)
             continue

@@ -24,7 +24,7 @@ LONGEST_TEXT, LONGEST_ABOUT = 2000, 100  # characters
 MOST_LIVE = 10_000  # entries of one group that are in force
 MOST_OF_ONE = 2000  # of these, by what one identity said, and for one person or one room alone
 MOST_ENDED = 10_000  # and that have ended; the oldest of these go
-DROPPED_AT_ONCE = 200
+DROPPED_AT_ONCE, OVER_AT_ONCE = 200, 10  # rows that go with an entry that comes, and entries that have had their time
 OUTDATED, MADE_ROOM = "time", "room"  # what ends an entry that has had its time, or makes room for another
 MOST_WORDS = 100  # of one entry that it is found by
 STEM = 6  # letters: what a word ends with hardly matters in most languages
@@ -281,7 +281,7 @@ def _end_outdated(db: Db, folder: str, now: int) -> None:
     rows = db.rows(
         "SELECT id FROM memories WHERE folder = ? AND ended_at IS NULL AND expires_at <= ?"
         " ORDER BY expires_at, id LIMIT ?",
-        (folder, now, DROPPED_AT_ONCE),
+        (folder, now, OVER_AT_ONCE),
     )
     end(db, [int(row[0]) for row in rows], OUTDATED, now)
 

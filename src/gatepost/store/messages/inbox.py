@@ -160,10 +160,15 @@ def hold(db: Db, message_id: int, folder: str, rights: str, request_id: str, unt
     return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, request_id, until, now)
 
 
+# A condition on `inbox i`: it waits for a word about its sender, and not for money or for a word about a restore.
+_ABOUT_SENDER = "EXISTS (SELECT 1 FROM requests r WHERE r.id = i.reason AND r.kind = 'sender')"
+
+
 def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Message]]:
-    """Return what is held of somebody for a group, in the order of its arrival."""
+    """Return what is held of somebody for a group until it is decided about them, in the order of its arrival."""
     rows = db.rows(
-        f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ? ORDER BY i.id",
+        f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ? AND {_ABOUT_SENDER}"
+        " ORDER BY i.id",
         (folder, sender),
     )
     return [_parse_pair(row) for row in rows]
@@ -172,7 +177,7 @@ def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Messag
 def count_held(db: Db, folder: str, sender: str) -> int:
     row = db.row(
         "SELECT COUNT(*) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ?",
+        f" WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ? AND {_ABOUT_SENDER}",
         (folder, sender),
     )
     return int(row[0]) if row else 0

@@ -131,3 +131,13 @@ def get_next_due(db: Db) -> int | None:
 
 def defer(db: Db, request_id: str, next_at: int | None) -> None:
     db.run("UPDATE requests SET next_at = ? WHERE id = ? AND state = 'pending'", (next_at, request_id))
+
+
+def postpone(db: Db, by: int) -> int:
+    """What agents ask waits so much longer: the time did not pass for those who decide. How many requests there are."""
+    rows = db.rows(
+        "UPDATE requests SET expires_at = expires_at + ?, next_at = next_at + ?"
+        " WHERE state = 'pending' AND session_id IS NOT NULL RETURNING id",
+        (by, by),
+    )
+    return len(rows)

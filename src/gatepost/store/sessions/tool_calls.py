@@ -1,4 +1,4 @@
-"""Calls: which uses of tools an open turn has made. Kept only while the turn is open."""
+"""Calls: which uses of tools an open turn has made. Only whether it read a page is kept when it has ended."""
 
 from msgspec import Struct
 
@@ -30,13 +30,31 @@ def record_start(db: Db, call: CallIdentity) -> None:
 
 def mark_foreign(db: Db, turn_id: str) -> None:
     """The turn has words of others before it, from a page: what it remembers from here on is no person's word. The
-    mark ends with the turn."""
-    record_start(db, CallIdentity(turn_id, FOREIGN, 0))
+    mark stays with the turn, which may be over already: a call that was held runs and remembers later."""
+    db.run(
+        "INSERT INTO calls (turn_id, digest, number) SELECT id, ?, 0 FROM turns WHERE id = ?"
+        " ON CONFLICT (turn_id, digest, number) DO NOTHING",
+        (FOREIGN, turn_id),
+    )
 
 
-@inline_read
 def has_foreign(db: Db, turn_id: str) -> bool:
-    return db.row("SELECT 1 FROM calls WHERE turn_id = ? AND digest = ?", (turn_id, FOREIGN)) is not None
+    """Return True if a turn read a page, or was told the outcome of what a turn did that read one."""
+    told = db.rows(
+        "SELECT m.platform_id FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.turn_id = ? AND m.kind = 'system' AND m.platform_id <> ''",
+        (turn_id,),
+    )
+    asked = [str(row[0]).partition(":")[2] for row in told]
+    turns = f"SELECT turn_id FROM requests WHERE id IN ({', '.join('?' * len(asked)) or 'NULL'})"
+    marked = f"SELECT 1 FROM calls WHERE digest = ? AND (turn_id = ? OR turn_id IN ({turns}))"
+    return db.row(marked, (FOREIGN, turn_id, *asked)) is not None
+
+
+def has_foreign_in_session(db: Db, session_id: str) -> bool:
+    """Return True if any turn of a session read a page."""
+    marked = "SELECT 1 FROM turns t JOIN calls c ON c.turn_id = t.id WHERE t.session_id = ? AND c.digest = ? LIMIT 1"
+    return db.row(marked, (session_id, FOREIGN)) is not None
 
 
 def record_settled(db: Db, calls: list[CallIdentity]) -> None:
@@ -52,9 +70,13 @@ def record_settled(db: Db, calls: list[CallIdentity]) -> None:
 @inline_read
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[CallIdentity, bool]]:
     """Every call of a turn, and whether it is settled, in the order of their numbers."""
-    rows = db.rows("SELECT digest, number, settled FROM calls WHERE turn_id = ? ORDER BY digest, number", (turn_id,))
+    rows = db.rows(
+        "SELECT digest, number, settled FROM calls WHERE turn_id = ? AND digest <> ? ORDER BY digest, number",
+        (turn_id, FOREIGN),
+    )
     return [(CallIdentity(turn_id, digest, number), bool(settled)) for digest, number, settled in rows]
 
 
 def remove_for_turn(db: Db, turn_id: str) -> None:
-    db.run("DELETE FROM calls WHERE turn_id = ?", (turn_id,))
+    """All but whether it read a page."""
+    db.run("DELETE FROM calls WHERE turn_id = ? AND digest <> ?", (turn_id, FOREIGN))

@@ -47,7 +47,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 
 MOST_EARLIER = 20  # steps that `why` goes back
-AT_ONCE = 100  # entries that one write adds or ends
+AT_ONCE = 15  # entries that one write adds or ends, with a hundred words of each
 MOST_IMPORTED = 1000
 
 
