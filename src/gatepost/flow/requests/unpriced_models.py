@@ -98,7 +98,8 @@ def hold_failed(
     for entry, each in inbox.list_for_turn(db, turn.id):
         waiting = WaitingMessage(each.instance, each.address, each.thread, each.sender, each.content)
         said = each.kind is MessageKind.CHAT and is_person(each.sender)  # another agent does not wait
-        if said and entry.mode is InboxMode.TRIGGER and each.id in failed and has_room(db, waiting, entry.rights, asked):
+        stopped = said and entry.mode is InboxMode.TRIGGER and each.id in failed
+        if stopped and has_room(db, waiting, entry.rights, asked):
             inbox.hold_failed(db, entry.id, asked.id, asked.expires_at or now, now)
             held.append(each.id)
     if held:
