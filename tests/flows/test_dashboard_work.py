@@ -9,8 +9,11 @@ import pytest
 from playwright.async_api import expect
 from tests.browsers import needs_chromium
 
+from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store.engine.sqlite_db import connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.provider import ScriptBuilder
 from gatepost_testing.repositories import repository
@@ -127,6 +130,20 @@ async def test_a_question_is_answered_in_its_form_or_not_at_all(desk: DashboardD
     await desk.open(f"/requests/{asked}")
     await desk.press("Do not answer", "permit.answer")
     assert desk.ask("permit.show", id=asked)["state"] == "denied"
+
+
+@pytest.mark.page("requests", "permit.answer: Set the price")
+async def test_a_model_without_a_price_gets_one_on_the_page_of_the_request(desk: DashboardDesk) -> None:
+    asked = NewRequest(kind=RequestKind.PRICE, name="my-model", folder="", input={"model": "my-model"}, quorum=1)
+    connection = connect(Home(desk.daemon.home).store)
+    request, _ = requests.add(SqliteDb(connection), asked, SystemClock().now())
+    connection.close()
+    await desk.open(f"/requests/{request.id}")
+    await desk.page.get_by_label("Price").fill("0.5/1.5")
+    await desk.page.get_by_role("button", name="Set the price").click()
+    await expect_done(desk.page.locator("#toast"), "permit.answer")
+    assert desk.ask("permit.show", id=request.id)["state"] == "allowed"
+    block_until(lambda: "my-model" in [each["model"] for each in desk.ask("price.list")], "the model has a price")
 
 
 @pytest.mark.page("ledger", "ledger.retry: Send again")

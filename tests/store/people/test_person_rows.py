@@ -32,7 +32,7 @@ ERASED_WITH = {
     "requests", "request_cards", "request_votes",
     "rooms", "destinations", "direct_rooms", "direct_room_readers", "engagements", "sticky_choices",
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
-    "budgets", "spending", "reservations", "costs",
+    "budgets", "spending", "reservations", "reservation_charges", "costs",
     "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens",
     "passkeys", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",

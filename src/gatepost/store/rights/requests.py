@@ -418,7 +418,7 @@ def list_question_threads(db: Db, named: Sequence[str]) -> dict[str, str]:
 
 def count_pending(db: Db, most: int) -> int:
     """Return how many wait for a decision, `most` at most."""
-    row = db.row("SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE state = 'pending' LIMIT ?) AS some", (most,))
+    row = db.row("SELECT COUNT(*) FROM (SELECT 1 FROM requests WHERE state = 'pending' LIMIT ?) AS found", (most,))
     return int(row[0]) if row else 0
 
 
