@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, Page
 from tests.browsers import needs_chromium
 
+from gatepost.serve.web.pages.groups import VIEWS
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -45,7 +46,8 @@ async def test_no_page_has_a_serious_finding(
         found["signed out"] = await find_serious(page)
         await site.enter(page)
         forms = ["/dashboard/do/task.add", "/dashboard/do/group.rm?folder=x"]
-        further = ["/", "/chat/", "/session", "/pair/x", "/invite/x", *forms]
+        tabs = [f"/dashboard/groups/home?view={view}" for view in VIEWS]
+        further = ["/", "/chat/", "/session", "/pair/x", "/invite/x", *forms, *tabs]
         for address in (*site.list_addresses(), *(f"{site.base}{path}" for path in further)):
             answer = await page.goto(address)
             assert answer is not None and answer.status == 200, address
