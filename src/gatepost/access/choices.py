@@ -1,4 +1,4 @@
-"""What an agent may do, as one of three answers for a subject, and the rules of its group that say so.
+"""Three answers to whether an agent may do a kind of thing, and the rules of its group that say so.
 
 A rule without conditions about a subject is its answer. Other rules are exceptions: they stand behind it, and of the
 rules that match a call the last decides.

@@ -1,4 +1,4 @@
-"""What a form offers and shows of what is there already: agents and rooms to pick, and what a setting is now.
+"""Values that a form offers and shows: agents and rooms to pick, and the settings of an agent as they are now.
 
 Whoever may not see them fills in the form without.
 """

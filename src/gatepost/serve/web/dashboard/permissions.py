@@ -1,4 +1,4 @@
-"""What an agent may do, as sentences with an answer each: yes, ask me, or no. The exact rules are one click deeper."""
+"""Sentences about what an agent may do, each with an answer: yes, ask me, or no. The exact rules are a click deeper."""
 
 from collections.abc import Mapping, Sequence
 
