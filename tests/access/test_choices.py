@@ -1,5 +1,7 @@
 """Three answers for a kind of thing, and the rules that they become."""
 
+import random
+
 import pytest
 
 from gatepost.access.choices import (
@@ -10,7 +12,7 @@ from gatepost.access.choices import (
     list_exceptions,
     put_answer,
 )
-from gatepost.access.grants import find_deciding, parse
+from gatepost.access.grants import find_deciding, find_granting, parse
 from gatepost.access.subjects import Subject, make_effects
 
 SPEAKS = make_effects([Subject.SPEAK])
@@ -62,6 +64,51 @@ def test_exceptions_hold_in_front_of_a_stricter_answer() -> None:
     ]
     asks = put_answer([parse(each) for each in rules], Subject.SPEAK, Permission.ASK)
     assert [decide(asks, "send_file", "discord:1"), decide(asks, "like", "discord:1")] == ["hold", "allow"]
+
+
+def effective(rules: list[str], tool: str, room: str) -> int:
+    """Return how strict the rules are about a call: 0 allowed beyond its tier, 1 as its tier says, 2 held, 3 denied."""
+    parsed, effects = [parse(each) for each in rules], FILES if tool == "send_file" else SPEAKS
+    granting = find_granting(parsed, tool, {}, effects, room)
+    if granting is not None and granting.deny:
+        return 3
+    deciding = find_deciding(parsed, tool, {}, effects=effects, room=room)
+    return 2 if deciding is not None and deciding.hold else 1 if granting is None else 0
+
+
+def test_no_never_gives_what_was_not_given_and_ask_lets_nothing_pass_that_waited() -> None:
+    """Whatever rules stand there, in whatever order and however often: an exception that was outweighed stays so."""
+    drawn = random.Random(5)
+    words = [
+        "speak",
+        "!speak",
+        "hold speak",
+        "like",
+        "!send",
+        "hold send_file",
+        "speak(jid=web:*)",
+        "hold hand_out",
+        "!*",
+    ]
+    calls = [(tool, room) for tool in ("send", "like", "send_file") for room in ("web:home", "discord:1")]
+    for _ in range(2000):
+        rules = drawn.choices(words, k=drawn.randint(0, 6))
+        parsed = [parse(each) for each in rules]
+        never = put_answer(parsed, Subject.SPEAK, Permission.NO)
+        asks = put_answer(parsed, Subject.SPEAK, Permission.ASK)
+        for call in calls:
+            before = effective(rules, *call)
+            assert effective(never, *call) >= before, (rules, call)
+            assert effective(asks, *call) >= min(before, 2), (rules, call)
+        for made in (never, asks):
+            assert sorted(each for each in made if each not in ("!speak", "hold speak")) == sorted(
+                each for each in rules if each not in ("!speak", "hold speak")
+            )
+
+
+def test_an_exception_that_was_outweighed_stays_so() -> None:
+    assert put_answer([parse("like"), parse("!speak")], Subject.SPEAK, Permission.ASK) == ["like", "hold speak"]
+    assert put_answer([parse("hold speak"), parse("like")], Subject.SPEAK, Permission.NO) == ["!speak", "like"]
 
 
 def test_exceptions_are_rules_of_a_room_or_of_a_tool_that_does_it() -> None:

@@ -1,6 +1,6 @@
 """Three answers to whether an agent may do a kind of thing, and the rules of its group that say so.
 
-A rule without conditions about a subject is its answer. Other rules are exceptions: they stand behind it, and of the
+A rule without conditions about a subject is its answer. Other rules are exceptions where they stand behind it: of the
 rules that match a call the last decides.
 """
 
@@ -56,12 +56,18 @@ def find_general(rules: Sequence[GrantRule]) -> GrantRule | None:
 def put_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permission) -> list[str]:
     """Return the rules of a group in their order, with this answer in the place of an earlier one.
 
-    It stands behind what the group is allowed as a whole, and before every exception.
+    It stands where the last rule about the whole subject stood, so no exception that this one outweighs gets its force
+    back. Without such a rule it stands before everything.
     """
-    plain = [rule for rule in rules if _is_plain(rule, subject)]
-    allowed = [rule.text for rule in plain if not rule.restricts]
-    exceptions = [rule.text for rule in rules if not _is_plain(rule, subject)]
-    return [*allowed, *_ANSWERS[permission](subject), *exceptions]
+    plain = [at for at, rule in enumerate(rules) if _is_plain(rule, subject)]
+    answer = _ANSWERS[permission](subject)
+    texts = [] if plain else [*answer]
+    for at, rule in enumerate(rules):
+        if not (_is_plain(rule, subject) and rule.restricts):
+            texts.append(rule.text)
+        if plain and at == plain[-1]:
+            texts += answer
+    return texts
 
 
 def _is_about(rule: GrantRule, subject: Subject) -> bool:

@@ -39,7 +39,7 @@ class PageReader:
         self._idle: asyncio.TimerHandle | None = None
 
     async def read(self, page: UnreadPage, folder: str = "") -> PageText:
-        """What the libraries cannot read is tried once more without them. `folder`: the group that wants it."""
+        """Read a page; if the libraries cannot, once more without them. `folder`: the group that wants it."""
         async with AsyncExitStack() as place:
             try:
                 async with asyncio.timeout(self._patience):

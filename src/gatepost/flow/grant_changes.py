@@ -12,6 +12,8 @@ from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.sessions import groups
 
+MOST_REWRITTEN = 200  # rules of a group: everybody's writes wait while they are given their order
+
 
 def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
     if why := grants.find_syntax_error(text):
@@ -26,13 +28,20 @@ def set_permission(db: Db, folder: str, subject: Subject, permission: Permission
     if groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     db.lock(LockKind.RULES)
-    known = {row.text: row for row in acl.list_rules(db, folder)}
-    rules = [grants.parse(text) for text in known]
+    rows = acl.list_rules(db, folder)
+    if len(rows) > MOST_REWRITTEN:
+        raise Invalid("permission", f"{folder} has more than {MOST_REWRITTEN} rules; add or remove single ones")
+    rules = [grants.parse(row.text) for row in rows]
     general = choices.find_general(rules)
     if permission is Permission.YES and general is not None:
         raise Invalid("permission", f"the rule `{general.text}` is about everything; remove it first")
     texts = choices.put_answer(rules, subject, permission)
-    acl.replace_rules(db, folder, [known.get(text) or GrantRow(0, folder, text, by, now) for text in texts])
+    left: dict[str, list[GrantRow]] = {}
+    for row in rows:  # the same rule may stand there twice
+        left.setdefault(row.text, []).append(row)
+    acl.replace_rules(
+        db, folder, [left[text].pop(0) if left.get(text) else GrantRow(0, folder, text, by, now) for text in texts]
+    )
     return [text for text in texts if grants.parse(text).subject is subject]
 
 

@@ -307,7 +307,7 @@ def release(db: Db, channels: ChannelInstances, request: Request, now: int) -> t
 def _set_model(
     db: Db, channels: ChannelInstances, request: Request, offer: OfferedMoney, released: ReleasedMessages, now: int
 ) -> ReleasedMessages:
-    """What goes on does so with the cheaper model, in the conversations of the group that the card names. Each room is
+    """Go on with the cheaper model, in the conversations of the group that the card names. Each room is
     told how that is taken back."""
     folder, rooms, renew = request.input.get(WAITS_FOR_MONEY), list[tuple[str, str]](), list[str]()
     for session_id in released.wake:

@@ -98,6 +98,10 @@ def list_all(db: Db) -> list[Group]:
     return GROUPS.list(db, "ORDER BY folder")
 
 
+def list_folders(db: Db, most: int) -> list[str]:
+    return [str(row[0]) for row in db.rows("SELECT folder FROM groups ORDER BY folder LIMIT ?", (most,))]
+
+
 @inline_read
 def find_deepest(db: Db, folders: Sequence[str]) -> str | None:
     """The longest of these names that a group has."""

@@ -10,11 +10,12 @@ from msgspec import to_builtins
 
 from gatepost.core.errors import GatepostError
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.groups import ListGroupsArgs, ShowGroupArgs
-from gatepost.serve.control.arguments.routes import ListRoomsArgs
+from gatepost.serve.control.arguments.groups import ShowGroupArgs
 from gatepost.serve.web.dashboard.contract import PageRequest
 from gatepost.serve.web.dashboard.operation_form import OperationForm
 from gatepost.serve.web.dashboard.view import FormInput
+from gatepost.store.rooms import rooms
+from gatepost.store.sessions import groups
 
 MOST_OFFERED = 200
 LONGEST_SHOWN = 80  # characters of what holds now
@@ -37,14 +38,15 @@ def _fill(field: FormInput, offered: tuple[str, ...], now: str) -> FormInput:
 
 
 async def _offer(request: PageRequest, kind: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:
-    try:
-        if kind is AGENTS:
-            found = tuple(each.folder for each in await request.ask(ListGroupsArgs()))
-        else:
-            found = tuple(each.address for each in await request.ask(ListRoomsArgs()))
-    except GatepostError:
+    """Return a bounded part of what there is: each dialog asks for it."""
+    store = request.operation_deps.store
+    if not await request.may("group.list" if kind is AGENTS else "room.list"):
         return []
-    return [(name, found[:MOST_OFFERED]) for name in kind]
+    if kind is AGENTS:
+        found = tuple(await store.read(groups.list_folders, MOST_OFFERED))
+    else:
+        found = tuple(each.address for each in await store.read(rooms.list_first, MOST_OFFERED))
+    return [(name, found) for name in kind]
 
 
 async def _read_settings(request: PageRequest, form: OperationForm, given: Mapping[str, str]) -> dict[str, str]:

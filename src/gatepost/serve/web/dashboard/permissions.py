@@ -1,5 +1,6 @@
 """Sentences about what an agent may do, each with an answer: yes, ask me, or no. The exact rules are a click deeper."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from gatepost.access import choices
@@ -52,14 +53,24 @@ async def list_permission_blocks(request: PageRequest, folder: str) -> list[Bloc
     rules = (await request.ask(ListGrantsArgs(folder=folder))).rules
     above = {each: (await request.ask(ListGrantsArgs(folder=each))).rules for each in list_above(folder)}
     writes = await request.may("grant.choose", scope=folder)
-    parsed = [parse(each.text) for each in rules]
-    inherited = {each: [parse(row.text) for row in rows] for each, rows in above.items()}
-    found = [make_choice(folder, each, parsed, inherited, tools, writes=writes) for each in SENTENCES]
+    found = await asyncio.to_thread(_make_choices, folder, rules, above, tools, writes)  # there may be very many rules
     exact: list[Block] = [make_rules(folder, rules), make_tools(tools)]
     return [
         ChoiceList(choices=found, help=HELP),
         Disclosure(label="Show the exact rules and tools", blocks=exact),
     ]
+
+
+def _make_choices(
+    folder: str,
+    rules: Sequence[GrantRow],
+    above: Mapping[str, Sequence[GrantRow]],
+    tools: Sequence[VisibleTool],
+    writes: bool,
+) -> list[Choice]:
+    parsed = [parse(each.text) for each in rules]
+    inherited = {each: [parse(row.text) for row in rows] for each, rows in above.items()}
+    return [make_choice(folder, each, parsed, inherited, tools, writes=writes) for each in SENTENCES]
 
 
 def make_choice(
