@@ -82,6 +82,8 @@ async def fill(form: Locator, name: str, value: str) -> None:
     kind = await field.evaluate("each => each.type")
     if kind == "checkbox":
         await field.check()
+    elif kind == "file":
+        await field.set_input_files(value)
     elif kind == "select-one":
         await field.select_option(value)
     else:

@@ -68,6 +68,7 @@ async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
 @pytest.mark.page(
     "groups",
     "group.write_file: New skill",
+    "group.give_file: Give it a file",
     "rule.add: Pin a rule",
     "rule.rm: Remove",
     "grant.add: Add a rule",
@@ -78,7 +79,7 @@ async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     "budget.set: Set a limit",
 )
 @pytest.mark.page("permissions", "grant.add: Add a rule", "grant.rm: Remove")
-async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: DashboardDesk) -> None:
+async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: DashboardDesk, tmp_path: Path) -> None:
     desk.ask("group.add", folder="ops")
     await desk.open("/groups/ops?view=knows")
     await desk.press("Remember something", "memory.add", text="The bins go out on Tuesdays.")
@@ -86,6 +87,14 @@ async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: Dashboard
     skill = "---\nname: triage\ndescription: Sort what comes in.\n---\nSort it."
     await desk.press("New skill", "group.write_file", path="skills/triage/SKILL.md", content=skill)
     assert desk.ask("group.read_file", folder="ops", path="skills/triage/SKILL.md")["text"] == skill
+    given = tmp_path / "plan 2026.pdf"
+    given.write_bytes(b"%PDF\xff")
+    await desk.press("Give it a file", "group.give_file", data=str(given))
+    assert desk.ask("group.find_file", folder="ops", path="plan 2026.pdf")["size"] == 5
+    await desk.page.get_by_role("link", name="plan 2026.pdf").click()
+    async with desk.page.expect_download() as download:
+        await desk.page.get_by_role("link", name="Download").click()
+    assert Path(await (await download.value).path()).read_bytes() == b"%PDF\xff"
     await desk.open("/groups/ops?view=where")
     await desk.press("New route", "route.add", match="text=ops-only")
     assert [each["match"] for each in desk.ask("group.show", folder="ops")["routes"]] == ["text=ops-only"]

@@ -9,16 +9,22 @@ from typing import BinaryIO
 from gatepost.core.errors import Invalid, SetupError
 
 
-def read_text(option: str, name: str, most: int | None = None) -> str:
-    """Return the text of a file. `option`: by which it was named; `most`: bytes that it may have."""
+def read_bytes(option: str, name: str, most: int | None = None) -> bytes:
+    """Return the contents of a file. `option`: by which it was named; `most`: bytes that it may have."""
     try:
         with Path(name).expanduser().open("rb") as file:
             data = file.read() if most is None else file.read(most + 1)
-        if most is not None and len(data) > most:
-            raise Invalid(option, f"{name} has more than {most} bytes")
-        return data.decode()
     except OSError as error:
         raise Invalid(option, f"{name} cannot be read: {error.strerror}") from None
+    if most is not None and len(data) > most:
+        raise Invalid(option, f"{name} has more than {most} bytes")
+    return data
+
+
+def read_text(option: str, name: str, most: int | None = None) -> str:
+    """Return the text of a file, as `read_bytes` does."""
+    try:
+        return read_bytes(option, name, most).decode()
     except UnicodeDecodeError:
         raise Invalid(option, f"{name} is no text in UTF-8") from None
 

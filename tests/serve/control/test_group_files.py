@@ -1,4 +1,4 @@
-"""AGENTS.md and skills, read and written for people: nothing else is, and nobody's change is lost."""
+"""The files of an agent, read, written and given by people: nothing outside its folder, and nobody's change is lost."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ async def test_a_file_is_read_changed_and_recorded_without_its_words(deps: Opera
     skill = {"path": "skills/release/SKILL.md", "content": "how to release"}
     await run(deps, "group.write_file", **skill)
     found = await run(deps, "group.files")
-    assert [each["path"] for each in found] == ["AGENTS.md", "skills/release/SKILL.md"]
+    assert [each["path"] for each in found] == ["AGENTS.md", "skills/release/SKILL.md", "work.md"]
     newest = (await deps.store.read(audit.list_latest, 1))[0]
     assert newest[3] == "group.write_file" and "how to release" not in str(newest)
 
@@ -69,16 +69,57 @@ async def test_of_two_who_write_at_once_one_is_told(deps: OperationDeps) -> None
 
 PATHS = (
     "", ".", "..", "../AGENTS.md", "skills", "skills/", "skills/../AGENTS.md", "skills/./x", "skills//x", "/etc/passwd",
-    "work.md", "skills/x/../../../AGENTS.md", "skills/a\0b", "skills\\x", "agents.md", "skills/" + "d/" * 9 + "x",
+    ".env", "notes/.git/config", "skills/x/../../../AGENTS.md", "skills/a\0b", "skills\\x", "skills/" + "d/" * 9 + "x",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_nothing_else_is_read_or_written(deps: OperationDeps, path: str) -> None:
+async def test_nothing_outside_the_folder_and_nothing_hidden_is_read_or_written(deps: OperationDeps, path: str) -> None:
     with pytest.raises(GatepostError):
         await run(deps, "group.read_file", path=path)
     with pytest.raises(Invalid):
         await run(deps, "group.write_file", path=path, content="x")
+    with pytest.raises(Invalid):
+        await run(deps, "group.give_file", path=path, data=b"x")
+
+
+async def test_a_given_file_is_found_by_its_name_and_replaces_none(deps: OperationDeps, home: Home) -> None:
+    done = await run(deps, "group.give_file", path="reports/2026.pdf", data=b"%PDF\xff")
+    assert (home.group("acme") / "reports/2026.pdf").read_bytes() == b"%PDF\xff"
+    assert (done["path"], done["size"]) == ("reports/2026.pdf", 5)
+    with pytest.raises(Invalid, match="another name"):
+        await run(deps, "group.give_file", path="reports/2026.pdf", data=b"other")
+    for told in ("AGENTS.md", "skills/x/SKILL.md"):
+        with pytest.raises(Invalid, match="editor"):
+            await run(deps, "group.give_file", path=told, data=b"x")
+    newest = (await deps.store.read(audit.list_latest, 1))[0]
+    assert newest[3] == "group.give_file" and "PDF" not in str(newest).replace("pdf", "")
+
+
+async def test_the_agents_own_files_need_a_right_of_their_own(deps: OperationDeps, home: Home) -> None:
+    (home.group("acme") / "diary.txt").write_text("what somebody said in private")
+    person, other = "telegram:user/9", "telegram:user/10"
+    for who, rights in ((person, ("groups.read", "groups.write")), (other, ("groups.read", "files.read"))):
+        for right in rights:
+            await OPERATIONS["acl.add"](deps, {"principal": who, "action": f"op:{right}", "scope": "acme"})
+    theirs, others = replace(deps, caller=person), replace(deps, caller=other)
+    assert "diary.txt" not in [each["path"] for each in await run(theirs, "group.files")]
+    for name, more in (("group.read_file", {}), ("group.write_file", {"content": "x", "version": ""})):
+        with pytest.raises(Refused, match="files"):
+            await run(theirs, name, path="diary.txt", **more)
+    with pytest.raises(Refused):
+        await run(others, "group.give_file", path="new.txt", data=b"x")
+    assert "diary.txt" in [each["path"] for each in await run(others, "group.files")]
+    assert (await run(others, "group.read_file", path="diary.txt"))["text"].startswith("what")
+
+
+async def test_files_of_a_group_inside_are_not_this_ones(deps: OperationDeps, home: Home) -> None:
+    await OPERATIONS["group.add"](deps, {"folder": "acme/eng"})
+    (home.group("acme/eng") / "secret.txt").write_text("x")
+    assert not [each["path"] for each in await run(deps, "group.files") if each["path"].startswith("eng")]
+    for name, more in (("group.read_file", {}), ("group.give_file", {"data": b"x"})):
+        with pytest.raises(Invalid, match="a group of its own"):
+            await run(deps, name, path="eng/secret.txt", **more)
 
 
 async def test_links_second_names_and_what_is_no_file_are_refused(
@@ -103,7 +144,7 @@ async def test_links_second_names_and_what_is_no_file_are_refused(
         await run(deps, "group.write_file", path="skills/folder/new", content="mine")
     assert sorted(os.listdir(outside)) == ["secret"] and (outside / "secret").read_text() == "secret"
     listed = [each["path"] for each in await run(deps, "group.files")]
-    assert listed == ["AGENTS.md", "skills/binary", "skills/large", "skills/second"]
+    assert listed == ["AGENTS.md", "skills/binary", "skills/large", "skills/second", "work.md"]
 
 
 @pytest.mark.slow
@@ -111,14 +152,14 @@ async def test_a_folder_of_skills_that_is_too_full_hides_nothing_else(deps: Oper
     crowded = home.group("acme") / "skills" / "crowded"
     for number in range(group_files.MOST_ENTRIES + 10):
         (crowded / f"d{number}").mkdir(parents=True)
-    assert [each["path"] for each in await run(deps, "group.files")] == ["AGENTS.md"]
+    assert [each["path"] for each in await run(deps, "group.files")] == ["AGENTS.md", "work.md"]
 
 
 async def test_a_group_that_is_called_skills_has_its_own_files_and_its_own_right(deps: OperationDeps) -> None:
     await OPERATIONS["group.add"](deps, {"folder": "acme/skills"})
     with pytest.raises(Invalid, match="a group of its own"):
         await run(deps, "group.read_file", path="skills/AGENTS.md")
-    assert [each["path"] for each in await run(deps, "group.files")] == ["AGENTS.md"]
+    assert [each["path"] for each in await run(deps, "group.files")] == ["AGENTS.md", "work.md"]
     with pytest.raises(NotFound):
         await run(deps, "group.files", folder="acme/../acme")
 

@@ -1,12 +1,14 @@
 """`gatepost group`, `gatepost prompt`: the agents, their folders, and what each is told before a word is said."""
 
+from base64 import b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gatepost.access.tiers import check_removable
 from gatepost.cli import output
-from gatepost.cli.given_files import read_text
+from gatepost.cli.given_files import read_bytes, read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -21,7 +23,10 @@ from gatepost.flow.reports import (
 )
 from gatepost.serve.control.arguments.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.arguments.groups import (
+    LARGEST_GIVEN,
     AddGroupArgs,
+    FindGroupFileArgs,
+    GiveFileArgs,
     GroupDetails,
     GroupLink,
     GroupRemoval,
@@ -170,13 +175,19 @@ def rm(run: CommandRun, gone: GroupRemoval, yes: bool) -> None:
 @group_command.command()
 @from_operation(ListGroupFilesArgs)
 def files(run: CommandRun, found: list[GroupFile]) -> None:
-    output.print_records(GroupFile, found, empty="it has neither AGENTS.md nor skills")
+    output.print_records(GroupFile, found, empty="its folder is empty")
 
 
 @group_command.command("read-file")
 @from_operation(ReadGroupFileArgs)
 def read_file(run: CommandRun, found: GroupFileText) -> None:
     output.print_line(found.text.rstrip("\n"))
+
+
+@group_command.command("find-file")
+@from_operation(FindGroupFileArgs)
+def find_file(run: CommandRun, found: GroupFile) -> None:
+    output.print_records(GroupFile, [found], empty="")
 
 
 def _read_content(home: Home, args: dict[str, Any]) -> dict[str, Any]:
@@ -190,6 +201,18 @@ def write_file(run: CommandRun, done: WrittenGroupFile) -> None:
     output.print_line(f"{done.path} of {done.folder} is version {done.version[:12]}, {done.size} bytes")
     if done.skill:
         output.print_line(f"{done.folder} has it as the skill {done.skill} from now on")
+
+
+def _read_data(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """The operation has the bytes where the command has a file, and its name unless another one is given."""
+    data = read_bytes("--data", args["data"], LARGEST_GIVEN)
+    return {"path": Path(args["data"]).name, **args, "data": b64encode(data).decode()}
+
+
+@group_command.command("give-file")
+@from_operation(GiveFileArgs, prepare=_read_data)
+def give_file(run: CommandRun, done: WrittenGroupFile) -> None:
+    output.print_line(f"{done.folder} finds it as {done.path}, {done.size} bytes")
 
 
 @click.group()

@@ -124,10 +124,10 @@ def sort_files(
 
 def name_files(text: str, files: Sequence[OutboundFile]) -> str:
     """The text with a line for each file that cannot be shown."""
-    return "\n".join(filter(None, [text, *(f"[file: {file.name}, {_size(file.size)}]" for file in files)]))
+    return "\n".join(filter(None, [text, *(f"[file: {file.name}, {render_size(file.size)}]" for file in files)]))
 
 
-def _size(size: int) -> str:
+def render_size(size: int) -> str:
     for unit, name in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"

@@ -36,10 +36,12 @@ def test_a_form_that_is_left_as_it_is_gives_only_what_is_needed(name: str) -> No
     """Each operation's defaults survive the way to the browser and back."""
     operation = OPERATIONS[name]
     form = make_form(operation, {})
-    sent = {each.name: each.value for each in form.inputs if each.kind is not InputKind.FLAG or each.value}
+    files = {each.name: b"1" for each in form.inputs if each.kind is InputKind.FILE}
+    texts = [each for each in form.inputs if each.name not in files]
+    sent = {each.name: each.value for each in texts if each.kind is not InputKind.FLAG or each.value}
     needed = {each.name for each in form.inputs if each.required}
-    filled = {**sent, **{name: "1" for name in needed if not sent.get(name)}}
-    args = parse_form(operation, filled)
+    filled = {**sent, **{name: "1" for name in needed - set(files) if not sent.get(name)}}
+    args = parse_form(operation, filled, files)
     defaults = {each.name: each.default for each in list_fields(operation.args)}
     for field, value in args.items():
         default = list(defaults[field]) if isinstance(defaults[field], tuple) else defaults[field]

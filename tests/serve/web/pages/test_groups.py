@@ -6,7 +6,7 @@ from typing import Any
 from gatepost.core.clock import SystemClock
 from gatepost.flow.reports import GroupFileText
 from gatepost.serve.control.arguments.groups import GroupDetails
-from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
+from gatepost.serve.web.dashboard.view import FormBlock, Link, TableBlock
 from gatepost.serve.web.pages.groups import list_moves, make_editor_view, make_tree_view
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.money import budgets
@@ -50,9 +50,17 @@ def test_groups_are_a_tree() -> None:
 
 def test_the_editor_sends_the_version_that_it_shows_and_only_who_may_write_has_one() -> None:
     file = GroupFileText(folder="acme", path="AGENTS.md", text="</textarea><script>", version="v1")
-    [form] = [each for each in make_editor_view(file, writes=True).blocks if isinstance(each, FormBlock)]
+    [form] = [
+        each
+        for each in make_editor_view(file, Link("Download", "/x"), writes=True).blocks
+        if isinstance(each, FormBlock)
+    ]
     assert form.args == {"folder": "acme", "path": "AGENTS.md", "version": "v1"} and form.keeps
-    assert not [each for each in make_editor_view(file, writes=False).blocks if isinstance(each, FormBlock)]
+    assert not [
+        each
+        for each in make_editor_view(file, Link("Download", "/x"), writes=False).blocks
+        if isinstance(each, FormBlock)
+    ]
 
 
 def test_a_group_can_be_moved_where_there_is_another_gateway_that_lives() -> None:

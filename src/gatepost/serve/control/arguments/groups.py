@@ -15,6 +15,8 @@ from gatepost.store.sessions.groups import Group, GroupSettings
 from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "groups.read", "groups.write"
+LARGEST_GIVEN = 3_000_000  # bytes of a file that somebody gives an agent: a request holds no more
+READ_FILES, WRITE_FILES = "files.read", "files.write"  # besides, for the files that are no instructions
 Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
 
 
@@ -25,7 +27,7 @@ else:
 
 GroupFilePath = Annotated[
     str,
-    argument("AGENTS.md, or a file below skills/.", examples=("AGENTS.md", "skills/release/SKILL.md")),
+    argument("Its place in the agent's folder.", examples=("AGENTS.md", "skills/release/SKILL.md")),
     Meta(max_length=500),
 ]
 
@@ -104,14 +106,25 @@ class RemoveGroupArgs(OperationArgs[GroupRemoval], frozen=True):
 
 @declares("group.files", right=READ, needs_home=True)
 class ListGroupFilesArgs(OperationArgs[list[GroupFile]], frozen=True):
-    """List what people may read and change here of a group's folder: AGENTS.md and skills/."""
+    """List the files of a group's folder: AGENTS.md, those of its skills, and what else its agent works with.
+
+    The others are shown to people who have the right `files.read` there, too. Names with a dot in front are left out.
+    """
 
     folder: Folder
 
 
 @declares("group.read_file", right=READ, needs_home=True)
 class ReadGroupFileArgs(OperationArgs[GroupFileText], frozen=True):
-    """Read AGENTS.md or a file of a skill. `version` names what was read, for who changes it."""
+    """Read a text in a group's folder. `version` names what was read, for who changes it."""
+
+    folder: Folder
+    path: GroupFilePath
+
+
+@declares("group.find_file", right=READ_FILES, needs_home=True)
+class FindGroupFileArgs(OperationArgs[GroupFile], frozen=True):
+    """Find a file in a group's folder: how large it is, and when it was changed. Its page has it to download."""
 
     folder: Folder
     path: GroupFilePath
@@ -119,7 +132,7 @@ class ReadGroupFileArgs(OperationArgs[GroupFileText], frozen=True):
 
 @declares("group.write_file", right=WRITE)
 class WriteGroupFileArgs(OperationArgs[WrittenGroupFile], frozen=True):
-    """Write AGENTS.md or a file of a skill, whole. Agents that are awake take it up after their turn.
+    """Write a text in a group's folder, whole. Agents that are awake take AGENTS.md and skills up after their turn.
 
     It is refused if the file is not the version that was read: the agent or somebody else has changed it meanwhile.
     """
@@ -130,6 +143,24 @@ class WriteGroupFileArgs(OperationArgs[WrittenGroupFile], frozen=True):
         str, option("The new text, whole.", metavar="FILE", cli="A file with the new text, whole.", secret=True)
     ]
     version: Annotated[str, option("The version that was read; '' for a new file.")] = ""
+
+
+@declares("group.give_file", right=WRITE_FILES)
+class GiveFileArgs(OperationArgs[WrittenGroupFile], frozen=True):
+    """Give an agent a file. It finds it in its folder, by its name.
+
+    A file of that name that is there already stays as it is: give this one another name.
+    """
+
+    folder: Folder
+    data: Annotated[
+        bytes,
+        option("The file, at most 3 MB. Larger ones can be sent in the chat.", metavar="FILE", secret=True),
+        Meta(max_length=LARGEST_GIVEN),
+    ]
+    path: Annotated[
+        str, option("How the agent finds it.", examples=("report.pdf", "notes/2026.txt")), Meta(max_length=500)
+    ] = ""
 
 
 class GroupLink(Struct, frozen=True):

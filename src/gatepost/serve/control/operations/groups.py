@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder, check_removable, tier_of
-from gatepost.core.errors import GatepostError, Invalid, NotFound, did_you_mean
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.record_changes import check_json, get_given
 from gatepost.core.records import extend, replace
@@ -30,7 +30,7 @@ from gatepost.flow.gateways.folder_check import (
     claim_here,
     find_elsewhere,
 )
-from gatepost.flow.group_files import SKILLS, is_skill_name
+from gatepost.flow.group_files import SKILLS, is_inside, is_instruction, is_skill_name
 from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
 from gatepost.flow.prompt_cost import measure_prompt
 from gatepost.flow.reports import GroupFile, GroupFileText, PromptCost, WrittenGroupFile
@@ -57,7 +57,11 @@ from gatepost.messages.text import clean
 from gatepost.messages.visible_text import hides_something
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.arguments.groups import (
+    READ_FILES,
+    WRITE_FILES,
     AddGroupArgs,
+    FindGroupFileArgs,
+    GiveFileArgs,
     GroupDetails,
     GroupLink,
     GroupRemoval,
@@ -74,8 +78,9 @@ from gatepost.serve.control.arguments.groups import (
     UnlinkGroupArgs,
     WriteGroupFileArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.access import load_group_policy, load_tools
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.messages import destinations, inbox
@@ -381,41 +386,69 @@ def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
     sessions.close(db, session_id, now)
 
 
-def _list_inner(db: Db, folder: str) -> list[str]:
-    """Groups that lie where skills do: their files are theirs. Only a group's name becomes a path."""
+def _list_inner(db: Db, folder: str) -> frozenset[str]:
+    """Groups that lie in this one's folder: their files are theirs. Only a group's name becomes a path."""
     known = [each.folder for each in groups.list_all(db)]
     if folder not in known:
         raise NotFound("group", folder[:200], "`gatepost group list` shows them")
-    return [each.removeprefix(f"{folder}/") for each in known if f"{each}/".startswith(f"{folder}/{SKILLS}/")]
+    return frozenset(each.removeprefix(f"{folder}/") for each in known if each.startswith(f"{folder}/"))
 
 
-def _is_inside(path: str, inner: list[str]) -> bool:
-    return any(f"{path}/".startswith(f"{each}/") for each in inner)
+async def _may_touch(deps: OperationDeps, right: str, folder: str) -> bool:
+    """Return True if the caller may see or change an agent's own files, beside what it is told."""
+    if deps.caller == OPERATOR:
+        return True
+    scopes = (ROOT_FOLDER, folder)
+    return any([await deps.store.read(has_right, deps.caller, f"op:{right}", scope, deps.args) for scope in scopes])
 
 
-async def _check_file(deps: OperationDeps, folder: str, path: str) -> None:
-    if _is_inside(path, await deps.store.read(_list_inner, folder)):
+async def _check_file(deps: OperationDeps, folder: str, path: str, right: str) -> None:
+    if is_inside(group_files.check_path(path), await deps.store.read(_list_inner, folder)):
         raise Invalid("path", f"{path[:80]} belongs to a group of its own; name that one")
+    if not is_instruction(path) and not await _may_touch(deps, right, folder):
+        raise Refused(deps.caller, f"touch {path[:80]}", folder, f"it needs op:{right} there (`gatepost grant allow`)")
 
 
 @operation
 async def list_group_files(deps: OperationDeps, args: ListGroupFilesArgs) -> list[GroupFile]:
     inner = await deps.store.read(_list_inner, args.folder)
+    everything = await _may_touch(deps, READ_FILES, args.folder)
     await check_here(deps.store, deps.home, args.folder)
-    found = await asyncio.to_thread(group_files.list_files, deps.home, args.folder)
-    return [each for each in found if not _is_inside(each.path, inner)]
+    return await asyncio.to_thread(group_files.list_files, deps.home, args.folder, inner, everything=everything)
 
 
 @operation
 async def read_group_file(deps: OperationDeps, args: ReadGroupFileArgs) -> GroupFileText:
-    await _check_file(deps, args.folder, args.path)
+    await _check_file(deps, args.folder, args.path, READ_FILES)
     await check_here(deps.store, deps.home, args.folder)
     return await asyncio.to_thread(group_files.read_file, deps.home, args.folder, args.path)
 
 
 @operation
+async def find_group_file(deps: OperationDeps, args: FindGroupFileArgs) -> GroupFile:
+    await _check_file(deps, args.folder, args.path, READ_FILES)
+    await check_here(deps.store, deps.home, args.folder)
+    return await asyncio.to_thread(group_files.find_file, deps.home, args.folder, args.path)
+
+
+@operation
+async def give_file(deps: OperationDeps, args: GiveFileArgs) -> WrittenGroupFile:
+    await _check_file(deps, args.folder, args.path, WRITE_FILES)
+    now = deps.clock.now()
+    await claim_here(deps.store, deps.home, args.folder, now)
+    uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
+    done = await asyncio.to_thread(group_files.give_file, deps.home, args.folder, args.path, args.data, uid)
+
+    def record(db: Db) -> None:
+        claim_folder_here(db, deps.home, args.folder, now)
+
+    await deps.write(record, version=done.version, size=done.size)
+    return done
+
+
+@operation
 async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> WrittenGroupFile:
-    await _check_file(deps, args.folder, args.path)
+    await _check_file(deps, args.folder, args.path, WRITE_FILES)
     now = deps.clock.now()
     await claim_here(deps.store, deps.home, args.folder, now)
     uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)

@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -18,11 +18,15 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
+from gatepost.flow.group_files import open_file
 from gatepost.flow.sender_rights import read_operation_rights
+from gatepost.serve.control.arguments.groups import FindGroupFileArgs
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
+from gatepost.serve.web.chat_files import read_form, render_disposition
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
 from gatepost.serve.web.dashboard.form_values import fill_form
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -48,10 +52,14 @@ from gatepost.serve.web.dashboard.view import (
     get_plain,
     make_card_table,
 )
+from gatepost.serve.web.file_response import OpenFileResponse, make_open_file
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
+LARGEST_UPLOAD_MB = 4
+FILE_THREADS = 4  # that read files of agents at once
+DOWNLOADED = "application/octet-stream"
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
 BACK = Link("Back to the agents", f"{PREFIX}/")
 MISSING = Note(
@@ -78,6 +86,7 @@ class Dashboard:
         self._deps, self._streams = deps, streams
         load_package("gatepost.serve.web.pages")
         self._pages = [each for _, each in deps.pages.items()]
+        self._threads = BoundedThreadPool(FILE_THREADS)
 
     def routes(self) -> list[Route]:
         """Below the prefix. Paths without holes come first (`/tasks/next` is no task), then the longer ones."""
@@ -85,6 +94,7 @@ class Dashboard:
         return [
             Route("/live", self.live, methods=["GET"]),
             Route("/palette", self.palette, methods=["GET"]),
+            Route("/files/{folder:path}", self.download, methods=["GET"]),
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
             *(Route(_make_pattern(each.path), self._serve(each), methods=["GET"]) for each in ordered),
@@ -180,6 +190,22 @@ class Dashboard:
         operation_deps = self._deps.operation_deps
         return await operation_deps.store.read(find_visitor, browser, operation_deps.clock.now()) is not None
 
+    async def download(self, request: Request) -> Response | OpenFileResponse:
+        """A file of an agent. Never shown by the browser: whatever it says, it is the agent's."""
+        folder, path = request.path_params["folder"], request.query_params.get("file", "")
+        try:
+            await self._make_request(request).ask(FindGroupFileArgs(folder=folder, path=path))
+            fd = await self._threads.run(partial(open_file, self._deps.operation_deps.home, folder, path))
+        except GatepostError as error:
+            view = PageView(title="Download", blocks=[Note(text=_render_error(error), tone=Tone.BAD, link=BACK)])
+            return await self._render(request, None, view, _get_status(error))
+        headers = {
+            "content-type": DOWNLOADED,
+            "content-disposition": render_disposition("attachment", path.rpartition("/")[2]),
+            "cache-control": "private, no-cache",
+        }
+        return OpenFileResponse(make_open_file(fd, DOWNLOADED), headers, self._threads)
+
     async def palette(self, request: Request) -> Response:
         """Every page and operation that this person may open."""
         pages = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
@@ -212,7 +238,7 @@ class Dashboard:
         """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
         try:
             operation = self._deps.operations[request.path_params["operation"]]
-            args = parse_form(operation, await _read_form(request))
+            args = parse_form(operation, *await _read_form(request))
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
             if _wants_json(request):
@@ -253,7 +279,13 @@ def _dump_answer(answer: Any) -> str:
     return "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)[:SHOWN_RESULT]
 
 
-async def _read_form(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Return the texts and the files of a form."""
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        form = (await read_form(request, LARGEST_UPLOAD_MB)).multi_items()
+        texts = [(name, value) for name, value in form if isinstance(value, str)]
+        uploads = {name: await each.read() for name, each in form if not isinstance(each, str)}
+        return _join_lines(texts), uploads
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -263,6 +295,10 @@ async def _read_form(request: Request) -> dict[str, str]:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=200)
     except (ValueError, UnicodeDecodeError):
         raise Invalid("form", "it cannot be read") from None
+    return _join_lines(pairs), {}
+
+
+def _join_lines(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     sent: dict[str, str] = {}
     for name, value in pairs:  # inputs of one name are the lines of one argument
         sent[name] = f"{sent[name]}\n{value}" if name in sent else value

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import cleandoc
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from msgspec import Struct
@@ -53,6 +54,10 @@ class OperationForm(Struct, frozen=True, kw_only=True):
     inputs: list[FormInput]
     fixed: list[FormInput]
     changes: bool
+
+    @property
+    def takes_files(self) -> bool:
+        return any(each.kind is InputKind.FILE for each in self.inputs)
 
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
@@ -138,6 +143,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.LINES
     if get_origin(kind) is dict:
         return InputKind.PAIRS
+    if kind is bytes:
+        return InputKind.FILE
     if kind is not str:
         return InputKind.JSON
     if argument.name in SECRETS and argument.spec.secret:
@@ -165,19 +172,22 @@ def _render_default(argument: ArgumentField) -> str:
     return argument.default if isinstance(argument.default, str) else json.dumps(argument.default)
 
 
-def parse_form(operation: Operation, sent: Mapping[str, str]) -> dict[str, Any]:
+def parse_form(
+    operation: Operation, sent: Mapping[str, str], files: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, Any]:
     """Parse the arguments that were filled in. An empty input has its default.
 
     `settings.url` is the entry `url` of an argument that is a table of texts.
     """
     arguments = list_fields(operation.args)
-    fields = {each.name: each for each in arguments if not each.is_change}
+    given = {each.name: files[each.name] for each in arguments if each.name in files and each.kind is bytes}
+    fields = {each.name: each for each in arguments if not each.is_change and each.kind is not bytes}
     changes = {each.name: _parse_change(operation, each, sent) for each in arguments if each.is_change}
     known = (*fields, *(name for name in sent if _is_entry(fields, name) or name.partition(".")[0] in changes))
     unknown = sorted(name for name in sent if name not in known)
     if unknown:
         raise Invalid(operation.info.name, f"it has no argument {unknown[0][:80]!r}")
-    return {**dict(_parse_inputs(fields, sent)), **_parse_entries(fields, sent), **changes}
+    return {**dict(_parse_inputs(fields, sent)), **_parse_entries(fields, sent), **changes, **given}
 
 
 def _parse_change(operation: Operation, argument: ArgumentField, sent: Mapping[str, str]) -> dict[str, Any]:
@@ -287,6 +297,7 @@ PARTICIPLES = {
     "create": "created",
     "end": "ended",
     "fork": "forked",
+    "give": "given",
     "kill": "ended",
     "link": "linked",
     "move": "moved",

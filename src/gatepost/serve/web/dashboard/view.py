@@ -205,6 +205,7 @@ class InputKind(StrEnum):
     PAIRS = "pairs"  # names with their values, one on each line
     JSON = "json"  # what has a structure of its own
     SECRET = "secret"
+    FILE = "file"
 
 
 class FormInput(Struct, frozen=True, kw_only=True):

@@ -9,9 +9,11 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
-from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.money import render_about_usd
 from gatepost.core.records import replace
+from gatepost.flow.delivery.content_fallback import render_size
+from gatepost.flow.group_files import LARGEST_FILE
 from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting
 from gatepost.flow.sessions.sandbox.inherited_settings import GATEWAY, list_inherited
 from gatepost.serve.control.arguments.access import ListPinnedRulesArgs
@@ -128,8 +130,7 @@ def make_tree_view(found: Sequence[GroupView]) -> PageView:
 async def show_group(request: PageRequest) -> PageView:
     folder = request.params["folder"]
     if path := request.query.get("file", ""):
-        writes = await request.may("group.write_file", scope=folder)
-        return make_editor_view(await request.ask(ReadGroupFileArgs(folder=folder, path=path)), writes=writes)
+        return await _show_file(request, folder, path)
     group = await request.ask(ShowGroupArgs(folder=folder))
     view = VIEWS.get(request.query.get("view", ""), VIEWS[ABOUT])
     blocks: list[Block] = [NOT_YOURS]
@@ -268,22 +269,43 @@ async def _ask_files(request: PageRequest, folder: str) -> Block:
 
 
 def make_files(folder: str, found: Sequence[GroupFile]) -> TableBlock:
+    """A text of a size that an editor takes is opened; any other file is fetched."""
+
     def show_link(file: GroupFile) -> Link:
-        query = urlencode({"file": file.path})
-        return Link(shorten(file.path), f"{render_path('/groups/{folder}', folder=folder)}?{query}")
+        path = "/groups/{folder}" if file.size <= LARGEST_FILE else "/files/{folder}"
+        return Link(shorten(file.path), f"{render_path(path, folder=folder)}?{urlencode({'file': file.path})}")
 
-    fields = make_columns(GroupFile, {"path": made("path", "File", show_link)})
-    new = Action(label="New skill", operation="group.write_file", args={"folder": folder}, asks=True)
-    return make_table(found, fields, EmptyState(text="It has no AGENTS.md.", action=new), title="Files")
+    fields = make_columns(GroupFile, {"path": made("path", "File", show_link), "size": made("size", "Size", show_size)})
+    return make_table(found, fields, EmptyState(text="Its folder is empty.", action=give_file(folder)), title="Files")
 
 
-def make_editor_view(file: GroupFileText, *, writes: bool) -> PageView:
+def give_file(folder: str) -> Action:
+    return Action(label="Give it a file", operation="group.give_file", args={"folder": folder}, asks=True)
+
+
+def show_size(file: GroupFile) -> str:
+    return render_size(file.size)
+
+
+async def _show_file(request: PageRequest, folder: str, path: str) -> PageView:
+    """A text in an editor; what is no text can be downloaded."""
+    download = Link("Download", f"{render_path('/files/{folder}', folder=folder)}?{urlencode({'file': path})}")
+    try:
+        file = await request.ask(ReadGroupFileArgs(folder=folder, path=path))
+    except Invalid as error:
+        if error.target == "path":
+            raise
+        return PageView(title=path, blocks=[Note(text="It cannot be shown here.", hint=error.why, link=download)])
+    return make_editor_view(file, download, writes=await request.may("group.write_file", scope=folder))
+
+
+def make_editor_view(file: GroupFileText, download: Link, *, writes: bool) -> PageView:
     """The form has the version that it shows: what was changed meanwhile is not overwritten."""
-    group = Link(file.folder, render_path("/groups/{folder}", folder=file.folder))
-    head = Note(text="Ctrl S saves. Agents that are awake take it up after their turn.", link=group)
-    if not writes:
-        return PageView(title=file.path, blocks=[LongText(text=file.text)])
-    return PageView(title=file.path, blocks=[head, make_editor(file, rows=EDITOR_ROWS)])
+    place = f"{render_path('/groups/{folder}', folder=file.folder)}?view=knows"
+    lead = Note(text="Ctrl S saves. Instructions and skills hold from the next turn on.", link=download)
+    back = (Tab(label=f"Back to {file.folder}", href=place),)
+    shown: list[Block] = [lead, make_editor(file, rows=EDITOR_ROWS)] if writes else [LongText(text=file.text)]
+    return PageView(title=file.path, tabs=back, blocks=shown)
 
 
 def make_editor(file: GroupFileText, *, title: str = "", rows: int = EDITOR_ROWS // 2) -> Block:
@@ -361,6 +383,7 @@ def _list_knowledge_actions(folder: str) -> tuple[Action, ...]:
     return (
         Action(label="Remember something", operation="memory.add", args=given, asks=True),
         Action(label="New skill", operation="group.write_file", args=given, asks=True),
+        give_file(folder),
     )
 
 

@@ -218,6 +218,12 @@ document.addEventListener("keydown", (event) => {
   form.requestSubmit();
 });
 
+// A file that is chosen names itself, unless somebody has named it.
+document.addEventListener("change", (event) => {
+  const name = event.target.form?.elements[event.target.dataset?.names];
+  if (name && !name.value && event.target.files?.length) name.value = event.target.files[0].name;
+});
+
 // Rows that are dragged to another place. Their buttons do the same by keyboard.
 
 let dragged = null;
