@@ -53,6 +53,19 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield running
 
 
+@pytest.mark.page("groups", "group.rest: Put to rest", "group.wake: Wake it")
+async def test_an_agent_is_put_to_rest_and_woken_on_its_page(desk: DashboardDesk) -> None:
+    assert desk.daemon.gatepost("group", "add", "owls").returncode == 0
+    await desk.open("/groups/owls")
+    await desk.press("Put to rest", "group.rest", reason="It is winter.")
+    banner = desk.page.locator(".findings")
+    await expect(banner).to_contain_text("what is written to it waits. It is winter.")
+    assert desk.daemon.json("group", "show", "owls")["rest"]["by"] == "web:user/owner"
+    await desk.press("Wake it", "group.wake")
+    await expect(banner).to_have_count(0)
+    assert desk.daemon.json("group", "show", "owls")["rest"] is None
+
+
 @pytest.mark.page("groups", "group.add: New agent", "group.set: Change", "group.rm: Remove")
 async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     await desk.open("/groups")

@@ -14,6 +14,7 @@ from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
+from gatepost.store.rights import switches
 from gatepost.store.rights.switches import Switch
 from gatepost.store.rooms import direct_rooms
 
@@ -41,6 +42,7 @@ PANIC = (
     "Whoever runs this gateway has stopped everything for now. Messages are kept, and are worked on when it goes on"
     " again."
 )
+REST = "I am at rest. Your message is kept, and I answer it when somebody wakes me."
 MOST_TOLD = 10  # owners who are told of one thing
 
 
@@ -78,21 +80,26 @@ def render_out_of_time(*, spoke: bool) -> str:
     return f"My time for this ran out before I was done. {so_far}; write to me, and I go on from there."
 
 
-def make_panic_key(switch: Switch, instance: str, address: str) -> str:
-    """The room's and this panic's: said a second time, it is there already."""
-    return f"notice:panic:{switch.since}:{instance}:{address}"
+def make_stop_key(switch: Switch, instance: str, address: str) -> str:
+    """The room's and this stop's: said a second time, it is there already."""
+    return f"notice:{switch.name}:{switch.since}:{instance}:{address}"
 
 
-def add_panic_notice(
+def render_way_out(switch: Switch) -> str:
+    """Render the command by which it goes on."""
+    return "gatepost panic --off" if switch.name == switches.PANIC else f"gatepost group wake {switch.folder}"
+
+
+def add_stop_notice(
     db: Db, channels: ChannelInstances, switch: Switch, instance: str, address: str, thread: str, now: int
 ) -> None:
     notice = OutgoingMessage(
-        key=make_panic_key(switch, instance, address),
+        key=make_stop_key(switch, instance, address),
         origin=EffectOrigin.NOTICE,
         instance=instance,
         address=address,
         thread=thread,
-        text=PANIC,
+        text=PANIC if switch.name == switches.PANIC else REST,
     )
     add_outgoing_message(db, channels, notice, now)
 

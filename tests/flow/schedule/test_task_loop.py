@@ -382,6 +382,31 @@ async def test_nothing_fires_in_a_panic_and_policies_hold_after_it(desk: TaskDes
     assert [each.state for each in await desk.log(task)] == ["skipped", "sent"]
 
 
+async def test_nothing_of_a_group_at_rest_fires_and_others_do_on_time(desk: TaskDesk) -> None:
+    task = await desk.add("1h", text="x")
+    rests = switches.name_rest(task.folder)
+    await desk.store.write(switches.turn_on, rests, "test", "me", 1)
+    desk.clock.advance(2 * 3600)
+    await desk.tick()
+    assert await desk.log(task) == []
+    assert await desk.loop.seconds_to_next() > AGAIN_S  # nobody waits for what does not fire
+    await desk.store.write(switches.turn_off, rests)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["skipped", "sent"]
+
+
+@pytest.mark.parametrize(("rested", "fires"), [("acmes", True), ("acme/kitchen", True), ("acme", False), ("acm", True)])
+async def test_a_rest_holds_for_the_groups_below_and_for_no_other(desk: TaskDesk, rested: str, fires: bool) -> None:
+    task = await desk.add("1h", text="x")
+    assert task.folder == "acme"
+    await desk.store.write(switches.turn_on, switches.name_rest(rested), "test", "me", 1)
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert bool(await desk.log(task)) is fires
+    below = await desk.store.read(switches.find_stop, "acme/kitchen/sink")
+    assert (below is not None) is (rested in ("acme", "acme/kitchen"))
+
+
 async def test_what_is_due_in_a_panic_does_not_make_the_loop_spin(desk: TaskDesk) -> None:
     await desk.add("1h", text="x")
     await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)

@@ -195,7 +195,7 @@ async def test_a_secret_is_not_in_the_record_of_a_refusal(deps: OperationDeps) -
 
 def make_args(each: type[OperationArgs[Any]]) -> dict[str, Any]:
     """The least that the operation is called with."""
-    samples = {str: "x", int: 1, bool: True, dict[str, str]: {}, list[str]: ["x"]}
+    samples = {str: "x", bytes: b"x", int: 1, bool: True, dict[str, str]: {}, list[str]: ["x"]}
     needed = [field for field in list_fields(each) if field.required]
     return {field.name: {} if field.is_change else [*field.choices, samples.get(field.kind)][0] for field in needed}
 

@@ -65,7 +65,7 @@ def chat_command(
 
 class SentChat(Struct, frozen=True, kw_only=True):
     """A message that was sent, and its outcome so far. `asks`: the request that a person has to decide. `halted`: it
-    waits until the panic is over."""
+    waits until somebody gives the command `until`."""
 
     message: int
     new: bool
@@ -74,6 +74,7 @@ class SentChat(Struct, frozen=True, kw_only=True):
     replies: tuple[ChatReply, ...] = ()
     asks: str | UnsetType = UNSET
     halted: bool | UnsetType = UNSET
+    until: str | UnsetType = UNSET
 
 
 def send_message(control: ControlClient, place: ChatTarget, text: str, key: str, timeout: float | None) -> SentChat:
@@ -93,6 +94,7 @@ def send_message(control: ControlClient, place: ChatTarget, text: str, key: str,
                 replies=answer.replies,
                 asks=answer.asks or outcome.asks,
                 halted=answer.halted or outcome.halted,
+                until=answer.until or outcome.until,
             )
             if not told and not answer.done and (waits := render_held(outcome)):
                 told = True
@@ -128,5 +130,5 @@ def render_failure(outcome: SentChat, timeout: float) -> str:
         return f"message {number} {state}" + (f": {reasons.render_reason(reason)}" if reason else "")
     how = reasons.render_waiting(state, reason, outcome.asks or "")
     if outcome.halted:
-        return f"message {number} {how} until `gatepost panic --off`: `gatepost trace {number}`"
+        return f"message {number} {how} until `{outcome.until or 'gatepost panic --off'}`: `gatepost trace {number}`"
     return f"no answer within {timeout:g} s; message {number} {how}: `gatepost trace {number}`"

@@ -10,6 +10,7 @@ from gatepost.access.tiers import check_removable
 from gatepost.cli import output
 from gatepost.cli.given_files import read_bytes, read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
@@ -30,17 +31,21 @@ from gatepost.serve.control.arguments.groups import (
     GroupDetails,
     GroupLink,
     GroupRemoval,
+    GroupRest,
+    GroupRestAnswer,
     GroupView,
     LinkGroupArgs,
     ListGroupFilesArgs,
     ListGroupsArgs,
     ReadGroupFileArgs,
     RemoveGroupArgs,
+    RestGroupArgs,
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
     ShowPromptArgs,
     UnlinkGroupArgs,
+    WakeGroupArgs,
     WriteGroupFileArgs,
 )
 from gatepost.store.gateways.group_moves import GroupMoveState
@@ -78,6 +83,11 @@ def list_groups(run: CommandRun, found: list[GroupView]) -> None:
     output.print_records(GroupView, values.add_inherited(found), values.show_effective())
 
 
+def _render_rest(rest: GroupRest) -> str:
+    why = f", {one_line(rest.reason)}" if rest.reason else ""
+    return f"since {iso(rest.since_at)} by {rest.by}{why} (`gatepost group wake {rest.folder}`)"
+
+
 @group_command.command("show")
 @from_operation(ShowGroupArgs)
 def show_group(run: CommandRun, group: GroupDetails) -> None:
@@ -94,6 +104,8 @@ def show_group(run: CommandRun, group: GroupDetails) -> None:
     output.print_line(f"{'files':<{WIDE}} {values.describe_folder(folder)}")
     cost = call_operation(run.home, ShowPromptArgs, {"folder": folder})
     output.print_line(f"{'prompt':<{WIDE}} {_render_cost(cost)} (`gatepost prompt show {folder}`)")
+    if group.rest is not None:
+        output.print_line(f"{'rests':<{WIDE}} {_render_rest(group.rest)}")
     for route in group.routes:
         output.print_line(
             f"{'route ' + str(route.id):<{WIDE}} {one_line(route.match) or '(everything)'} → {route.target}"
@@ -170,6 +182,25 @@ def rm(run: CommandRun, gone: GroupRemoval, yes: bool) -> None:
     output.print_line(f"its own files stay in {gone.kept}, its messages in the ledger")
     for each in gone.left:
         output.print_line(f"gatepost: {each} could not be removed; remove it by hand", error=True)
+
+
+@group_command.command()
+@from_operation(RestGroupArgs)
+def rest(run: CommandRun, answer: GroupRestAnswer) -> None:
+    assert answer.rest is not None
+    if answer.rest.folder != answer.folder:
+        output.print_line(f"{answer.folder} rests already, with {answer.rest.folder}")
+    word = "rests" if answer.changed else "rested already"
+    output.print_line(f"{answer.folder} {word}; `gatepost group wake {answer.folder}` lets it go on")
+
+
+@group_command.command()
+@from_operation(WakeGroupArgs)
+def wake(run: CommandRun, answer: GroupRestAnswer) -> None:
+    if answer.rest is not None:
+        folder = answer.rest.folder
+        raise Invalid("folder", f"{answer.folder} still rests with {folder}; `gatepost group wake {folder}` wakes both")
+    output.print_line(f"{answer.folder} goes on" if answer.changed else f"{answer.folder} was not at rest")
 
 
 @group_command.command()

@@ -220,12 +220,13 @@ def deliver(context: MessageContext, targets: Sequence[TargetAccess], room: Room
             inbox.observe(db, context.id, session.id, session.folder, rights, context.now, watched=source)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = InboxState.QUEUED if wake else InboxState.OBSERVED
-    halted = context.rules.read(db, switches.get, switches.PANIC) if wake else None
-    if halted is not None:
+    working = dict.fromkeys(each.chosen.folder for each in targets if not each.chosen.observe)
+    stops = [stop for folder in working if (stop := context.rules.read(db, switches.find_stop, folder)) is not None]
+    for stop in stops:
         address = arrival.inbound.address
-        notices.add_panic_notice(db, context.channels, halted, arrival.instance, address, context.thread, context.now)
+        notices.add_stop_notice(db, context.channels, stop, arrival.instance, address, context.thread, context.now)
     receipt = Receipt(message_id=context.id, new=True, state=state)
-    return IntakeResult(receipt=receipt, delivered=True, wake=wake, notified=halted is not None)
+    return IntakeResult(receipt=receipt, delivered=True, wake=wake, notified=bool(stops))
 
 
 def find_or_add_session(context: MessageContext, chosen: RouteChoice) -> Session:

@@ -344,6 +344,8 @@ class SessionSupervisor:
             session = await self.deps.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
+            if await self.deps.store.read(switches.find_stop, session.folder) is not None:
+                continue  # the look finds it when it may work again
             if await self.deps.claims.is_elsewhere(session):
                 continue  # whoever runs it hears of it, too
             if await self.deps.store.read(due_sessions.get_retry_time, session_id, self.deps.clock.now()) is not None:
@@ -410,6 +412,8 @@ class SessionSupervisor:
                 self.deps, session, orphan, FailureCause(reason="the agent's sandbox is gone")
             )
         if self.halted or session_id in self._owed:
+            return
+        if await self.deps.store.read(switches.find_stop, session.folder) is not None:
             return
         if why := self.host_limits.find_why_asleep(session.folder):
             raise Unavailable("the agent", why, retry_after=FILLED_S)

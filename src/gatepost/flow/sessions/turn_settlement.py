@@ -326,7 +326,7 @@ def cancel_all_turns(db: Db, deps: SessionDeps, switch: Switch) -> set[tuple[str
         turns.cancel(db, turn.id, HALTED, now)
         keep_draft(db, deps.channels, turn, deps.channels.get_draft(turn.session_id), now)
     for instance, address, thread in concerned:
-        notices.add_panic_notice(db, deps.channels, switch, instance, address, thread, now)
+        notices.add_stop_notice(db, deps.channels, switch, instance, address, thread, now)
     return {(instance, address) for instance, address, _ in concerned}
 
 

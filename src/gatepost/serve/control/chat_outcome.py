@@ -18,6 +18,7 @@ class ChatOutcome(Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     done: bool
-    halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
+    halted: bool = False  # by somebody: what waits goes on waiting until then
+    until: str = ""  # the command by which it goes on
     replies: tuple[ChatReply, ...] = ()
     asks: str = ""  # the request that a person has to decide: of its turn, or for which it is held

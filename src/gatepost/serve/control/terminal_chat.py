@@ -101,12 +101,11 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
         replies.append(_make_reply(effect))
     state, reason = combine_states(entries)
     done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
-    halted = None if done else switches.get(db, switches.PANIC)
-    notice = (
-        outbox.find_by_key(db, notices.make_panic_key(halted, message.instance, message.address)) if halted else None
-    )
-    if notice is not None:
-        replies.append(_make_reply(notice))
+    folders = dict.fromkeys(entry.folder for entry in entries if entry.state not in inbox.END)
+    stops = [stop for each in folders if not done and (stop := switches.find_stop(db, each)) is not None]
+    keys = [notices.make_stop_key(each, message.instance, message.address) for each in stops]
+    told = [notice for key in keys if (notice := outbox.find_by_key(db, key)) is not None]
+    replies += map(_make_reply, told)
     held = [entry.reason for entry in entries if entry.state is InboxState.HELD and entry.reason]
     pending = (waiting_requests.find_pending(db, entry.turn_id) for entry in entries if entry.turn_id and not done)
     asks = chain(held, pending)
@@ -115,7 +114,8 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
         state=state,
         reason=reason,
         done=done,
-        halted=notice is not None and not under_way,
+        halted=bool(told) and not under_way,
+        until=notices.render_way_out(stops[0]) if told else "",
         replies=tuple(replies),
         asks=next(filter(None, asks), ""),
     )

@@ -122,8 +122,12 @@ class Task(NewTask, frozen=True, kw_only=True):
 TASKS = Table("tasks", Task)
 _CHANGED = tuple(name for name in NewTask.__struct_fields__ if name not in ("folder", "created_by"))
 _STOPPED = f"EXISTS (SELECT 1 FROM switches WHERE name = '{switches.PANIC}')"
-_DUE = f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} ORDER BY next_at LIMIT ?"
-_NEXT_DUE = f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active'), {_STOPPED}"
+_RESTS = (  # its group, or one above it
+    f"EXISTS (SELECT 1 FROM switches WHERE name = '{switches.REST}' || folder"
+    f" OR SUBSTR('{switches.REST}' || folder, 1, LENGTH(name) + 1) = name || '/')"
+)
+_DUE = f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} AND NOT {_RESTS} ORDER BY next_at LIMIT ?"
+_NEXT_DUE = f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active' AND NOT {_RESTS}), {_STOPPED}"
 
 
 def add(db: Db, new: NewTask, origins: Sequence[Origin], depth: int, now: int) -> Task:
@@ -220,7 +224,7 @@ def list_page(db: Db, folder: str | None, after: str, most: int, *, ended: bool 
 
 
 def list_due(db: Db, now: int, most: int) -> list[Task]:
-    """The most overdue first. None while everything is stopped."""
+    """The most overdue first. None while everything is stopped, and none of groups at rest."""
     return TASKS.list(db, _DUE, now, most)
 
 

@@ -64,6 +64,17 @@ def list_waiting_sessions(db: Db) -> list[str]:
     return [row[0] for row in rows]
 
 
+def list_waiting_below(db: Db, folder: str) -> list[str]:
+    """Those of a group and of the groups below it."""
+    below = f"{folder}/"
+    rows = db.rows(
+        f"SELECT session_id FROM inbox WHERE {OPEN} AND session_id IS NOT NULL AND (folder = ? OR"
+        " SUBSTR(folder, 1, CAST(? AS INTEGER)) = ?) GROUP BY session_id ORDER BY MIN(id)",
+        (folder, len(below), below),
+    )
+    return [row[0] for row in rows]
+
+
 def defer_all_due(db: Db, now: int, until: int) -> None:
     """Nothing is worked on for the time being, and somebody knows: what is due is not overdue before `until`."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND next_at <= ?", (until, now))

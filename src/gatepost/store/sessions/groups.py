@@ -15,6 +15,7 @@ from gatepost.store.engine.table import Table
 from gatepost.store.gateways import group_places
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, LockKind, inline_read
+from gatepost.store.rights import switches
 from gatepost.store.sessions import skills
 
 Count = Annotated[int, Meta(ge=0, lt=10**9)]
@@ -164,6 +165,7 @@ def remove(db: Db, folder: str) -> bool:
     db.run("DELETE FROM newcomers WHERE folder = ?", (folder,))  # who had it may come again
     db.run("DELETE FROM destinations WHERE target_folder = ?", (folder,))  # nobody may give it work under a name
     skills.remove_for_group(db, folder)
+    switches.turn_off(db, switches.name_rest(folder))
     removed = db.run("DELETE FROM groups WHERE folder = ?", (folder,))
     group_places.remove_unused(db, folder)
     return bool(removed)

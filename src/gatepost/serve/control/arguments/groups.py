@@ -36,15 +36,26 @@ class GroupView(Group, frozen=True, kw_only=True):
     tier: Annotated[int, shown("Tier", ShownAs.NUMBER)]
 
 
+class GroupRest(Struct, frozen=True, kw_only=True):
+    """A rest that holds for a group. `folder`: its own, or that of the group above it which was put to rest."""
+
+    folder: str
+    reason: str
+    by: str
+    since_at: int
+
+
 class GroupDetails(GroupView, frozen=True, kw_only=True):
     """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
-    several with folders of their own. `moves_to`: the one that it is on its way to."""
+    several with folders of their own. `moves_to`: the one that it is on its way to. `rest`:
+    null while it works."""
 
     routes: list[Route]
     destinations: list[Destination]
     sessions: list[Session]
     gateway: str
     moves_to: str
+    rest: GroupRest | None = None
 
 
 class SetGroupResult(GroupView, frozen=True, kw_only=True):
@@ -94,6 +105,35 @@ class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
         """The right is needed at the root for `sandbox`, `mounts` and `options`: they open the machine."""
         given = get_given(self.values)
         return "" if any(each.spec.at_root for each in list_fields(GroupChange) if each.name in given) else self.folder
+
+
+class GroupRestAnswer(Struct, frozen=True, kw_only=True):
+    """`changed`: it was otherwise before. `rest`: what holds now, perhaps because of a group above it."""
+
+    folder: str
+    changed: bool
+    rest: GroupRest | None
+
+
+@declares("group.rest", right=WRITE)
+class RestGroupArgs(OperationArgs[GroupRestAnswer], frozen=True):
+    """Put an agent to rest, and those below it: it ends what it is at, and begins nothing more, its tasks included.
+
+    Messages are accepted and kept, and each room is told so once. It holds over restarts until somebody wakes it.
+    """
+
+    folder: Folder
+    reason: Annotated[str, option("For whoever looks at it later; rooms are not told.")] = ""
+
+
+@declares("group.wake", right=WRITE)
+class WakeGroupArgs(OperationArgs[GroupRestAnswer], frozen=True):
+    """Let an agent that was put to rest go on: what was kept waiting is worked on, in its order.
+
+    Tasks that were due meanwhile do what each of them does about missed runs.
+    """
+
+    folder: Folder
 
 
 @declares("group.rm", right=WRITE)

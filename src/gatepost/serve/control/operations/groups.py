@@ -65,17 +65,21 @@ from gatepost.serve.control.arguments.groups import (
     GroupDetails,
     GroupLink,
     GroupRemoval,
+    GroupRest,
+    GroupRestAnswer,
     GroupView,
     LinkGroupArgs,
     ListGroupFilesArgs,
     ListGroupsArgs,
     ReadGroupFileArgs,
     RemoveGroupArgs,
+    RestGroupArgs,
     SetGroupArgs,
     SetGroupResult,
     ShowGroupArgs,
     ShowPromptArgs,
     UnlinkGroupArgs,
+    WakeGroupArgs,
     WriteGroupFileArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
@@ -87,14 +91,16 @@ from gatepost.store.messages import destinations, inbox
 from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
+from gatepost.store.rights import switches
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
-from gatepost.store.sessions import groups, pinned_rules, sessions, skills, turns, worktrees
+from gatepost.store.sessions import due_sessions, groups, pinned_rules, sessions, skills, turns, worktrees
 from gatepost.store.sessions.groups import Group, GroupSettings
 from gatepost.store.sessions.pinned_rules import PinnedRule
 from gatepost.store.sessions.skills import EffectiveSkill, SkillSource
 
 LONGEST_TEXT = 200  # of a name, and of a model's
+LONGEST_REASON = 500  # of why it rests
 HIDES = "has characters that cannot be seen, and an agent would go by them; take them out."
 _LATER = "(a file added since the start is seen after a restart)"
 _LINK_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
@@ -160,7 +166,52 @@ def show(db: Db, args: ShowGroupArgs, now: int) -> GroupDetails:
         sessions=sessions.list_open(db, args.folder),
         gateway=gateway,
         moves_to=move.target if move is not None and move.target != gateway else "",
+        rest=_find_rest(db, args.folder),
     )
+
+
+def _find_rest(db: Db, folder: str) -> GroupRest | None:
+    """A panic is everybody's, and is shown elsewhere."""
+    resting = {each.folder: each for each in switches.list_resting(db)}
+    above = [folder, *(each.folder for each in groups.list_ancestors(db, folder))]
+    found = next((resting[each] for each in above if each in resting), None)
+    if found is None:
+        return None
+    return GroupRest(folder=found.folder, reason=found.reason, by=found.turned_by, since_at=found.since)
+
+
+@operation
+async def rest(deps: OperationDeps, args: RestGroupArgs) -> GroupRestAnswer:
+    reason, now = clean(args.reason).strip()[:LONGEST_REASON], deps.clock.now()
+
+    def turn_on(db: Db) -> GroupRestAnswer:
+        _get_view(db, args.folder)
+        changed = switches.turn_on(db, switches.name_rest(args.folder), reason, deps.caller, now)
+        return GroupRestAnswer(folder=args.folder, changed=changed, rest=_find_rest(db, args.folder))
+
+    return await _change_rest(deps, args.folder, turn_on, reason=reason)
+
+
+@operation
+async def wake(deps: OperationDeps, args: WakeGroupArgs) -> GroupRestAnswer:
+    def turn_off(db: Db) -> GroupRestAnswer:
+        _get_view(db, args.folder)
+        changed = switches.turn_off(db, switches.name_rest(args.folder))
+        return GroupRestAnswer(folder=args.folder, changed=changed, rest=_find_rest(db, args.folder))
+
+    return await _change_rest(deps, args.folder, turn_off)
+
+
+async def _change_rest(
+    deps: OperationDeps, folder: str, change: Callable[[Db], GroupRestAnswer], **given: Any
+) -> GroupRestAnswer:
+    """What is awake ends after its turn, and what waits is looked at now."""
+    answer = await deps.write(change, **given)
+    deps.events.group(folder)
+    deps.events.tasks()
+    for session in await deps.store.read(due_sessions.list_waiting_below, folder):
+        deps.events.session(session)
+    return answer
 
 
 @operation

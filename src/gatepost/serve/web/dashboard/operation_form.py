@@ -321,6 +321,8 @@ PARTICIPLES = {
     "write": "saved",
 }
 DONE = {
+    "group.rest": "It rests: what is written to it waits.",
+    "group.wake": "It goes on with what waited.",
     "group.move": "It has moved, or is on its way; its page says where it is.",
     "ledger.retry": "The message is tried again.",
     "onboarding.close": "Entrance closed.",

@@ -138,6 +138,7 @@ async def show_group(request: PageRequest) -> PageView:
         blocks = await view.show(request, group)
     actions = view.list_actions(folder)
     if view is VIEWS[ABOUT]:
+        actions = (*([] if group.rest else [make_rest_action(folder)]), *actions)
         actions += await _list_moves(request, group)
     return PageView(
         title=group.name or folder,
@@ -145,7 +146,18 @@ async def show_group(request: PageRequest) -> PageView:
         tabs=make_tabs(folder, view),
         blocks=blocks,
         actions=actions,
+        banner=make_rest_banner(group),
     )
+
+
+def make_rest_banner(group: GroupDetails) -> tuple[Note, ...]:
+    if (rest := group.rest) is None:
+        return ()
+    whose = "" if rest.folder == group.folder else f" with {rest.folder}"
+    why = f" {rest.reason}" if rest.reason else ""
+    wake = Action(label="Wake it", operation="group.wake", args={"folder": rest.folder}, tone=Tone.GOOD)
+    text = f"It rests{whose}: it begins nothing, and what is written to it waits.{why}"
+    return (Note(text=text, tone=Tone.WARN, action=wake),)
 
 
 def make_tabs(folder: str, current: "AgentView") -> tuple[Tab, ...]:
@@ -367,6 +379,10 @@ async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
         text="It has no limit of its own; those of the groups above it and of the gateway hold.", action=set_one
     )
     return [Facts(items=facts), *([] if budgets else [none])]
+
+
+def make_rest_action(folder: str) -> Action:
+    return Action(label="Put to rest", operation="group.rest", args={"folder": folder}, asks=True)
 
 
 def _list_about_actions(folder: str) -> tuple[Action, ...]:
