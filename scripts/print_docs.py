@@ -286,6 +286,7 @@ OTHER_COMMANDS = {
     "agent.providers": "gatepost agent models",
     "connect.cancel": "gatepost connect",
     "connect.check": "gatepost connect",
+    "connect.install": "gatepost connect",
     "connect.list": "gatepost connect",
     "connect.keep": "gatepost connect",
     "connect.local": "gatepost connect local",

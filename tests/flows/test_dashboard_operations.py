@@ -297,13 +297,13 @@ async def test_a_channel_is_tested_changed_restarted_and_removed(desk: Dashboard
         return next((each for each in desk.ask("channel.list") if each["instance"] == "webhook"), {})
 
     await desk.open("/channels")
-    await desk.press("Test", "channel.test", desk.row("webhook").first)
+    await desk.press("Test", "channel.test", desk.row("Webhook").first)
     since = get_channel()["since_at"]
-    await desk.press("Restart", "channel.restart", desk.row("webhook").first, by_key=True)
+    await desk.press("Restart", "channel.restart", desk.row("Webhook").first, by_key=True)
     block_until(lambda: get_channel()["since_at"] != since, "it has begun anew")
-    await desk.press("Change", "channel.set", desk.row("webhook").first, off="on")
+    await desk.press("Change", "channel.set", desk.row("Webhook").first, off="on")
     block_until(lambda: get_channel()["state"] == "off", "it is off")
-    await desk.press("Remove", "channel.remove", desk.row("webhook").first)
+    await desk.press("Remove", "channel.remove", desk.row("Webhook").first)
     assert get_channel() == {}
 
 

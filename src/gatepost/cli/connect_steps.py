@@ -13,7 +13,6 @@ import click
 from msgspec import Struct
 
 from gatepost.cli import output
-from gatepost.cli.installer import Tell, install_library, install_program
 from gatepost.cli.model_names import find_short_name
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.sandbox_isolation import get_isolation
@@ -36,6 +35,7 @@ from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.agent_installer import Tell, install_library, install_program
 from gatepost.serve.control.agent_registry import find_command
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.connect import (

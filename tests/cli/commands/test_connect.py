@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Ran
 
-from gatepost.cli.installer import install_library, install_program
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.agent_installer import install_library, install_program
 from gatepost.serve.control.connectable_agents import get_agent, get_secret_name, list_requirements
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups

@@ -1,13 +1,15 @@
 """The pages of managed agents, from what the operations answer, and the first steps."""
 
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.serve.control.arguments.agents import AgentSnapshot
-from gatepost.serve.control.arguments.connect import ConnectableAgent
+from gatepost.serve.control.arguments.connect import ConnectableAgent, LocalModel
 from gatepost.serve.web.dashboard.tables import make_facts, make_table
-from gatepost.serve.web.dashboard.view import InputKind, Link, Note, StepForm
+from gatepost.serve.web.dashboard.view import InputKind, Link
 from gatepost.serve.web.pages.agents import (
     AGENT,
     AGENT_STEP,
@@ -15,9 +17,12 @@ from gatepost.serve.web.pages.agents import (
     DETAILS,
     NAME_STEP,
     NO_AGENTS,
+    find_model,
     list_agent_actions,
     make_agent_form,
+    make_agent_tile,
     make_connected,
+    make_local_tiles,
     make_missing,
     make_progress,
     order_agents,
@@ -71,18 +76,35 @@ def make_agent(name: str, model: str = "", key: str = "", groups: tuple[str, ...
 def test_an_agent_with_a_key_is_offered_first_and_bare_models_last() -> None:
     found = order_agents([make_agent("b", model="m"), make_agent("c"), make_agent("a", model="m", key="K")])
     assert [each.agent for each in found] == ["a", "c", "b"]
-    [form] = make_agent_form(found)
-    assert isinstance(form, StepForm)
-    assert form.inputs[0].value == "a" and form.inputs[0].shown[0] == "A · a key is stored"
-    assert form.inputs[1].kind is InputKind.SECRET and form.inputs[1].value == ""
+    tile, form = make_agent_tile(found[0]), make_agent_form(found[0])
+    assert (tile.title, tile.text, tile.href) == ("A", "a key is stored", "/dashboard/welcome/agent?agent=a")
+    assert [(each.kind, each.value) for each in form.inputs] == [(InputKind.SECRET, "")]
     assert [each.operation for each in form.steps] == ["connect.check", "connect.try", "connect.keep"]
 
 
-def test_without_an_agent_on_the_machine_a_command_is_named() -> None:
-    [note] = make_agent_form([])
-    assert isinstance(note, Note) and "gatepost connect" in note.text
-    [table] = make_missing([make_agent("codex")])
-    assert table.rows[0].cells[1].text == "gatepost connect codex"
+def test_an_agent_that_is_missing_is_installed_first() -> None:
+    missing = replace(make_agent("codex"), installed=False)
+    assert "installed when" in make_agent_tile(missing).text
+    assert next(each.operation for each in make_agent_form(missing).steps) == "connect.install"
+
+
+def test_a_model_on_this_machine_needs_nothing_typed_and_no_link_names_another_server() -> None:
+    here = LocalModel(
+        model="small:8b", server="Ollama", base_url="http://127.0.0.1:11434/v1", size=4_700_000_000, context=8192
+    )
+    [block] = make_local_tiles([here])
+    query = dict(parse_qsl(urlsplit(block.tiles[0].href).query))
+    assert block.tiles[0].text == "Ollama, 4.7 GB" and find_model([here], query) is here
+    form = make_agent_form(make_agent("openai"), here)
+    assert form.inputs == form.further == []
+    assert (form.fixed["price"], form.fixed["options.context"]) == ("0", "8192")
+    assert find_model([here], {**query, "base_url": "http://elsewhere.example/v1"}) is None
+    assert make_local_tiles([]) == []
+
+
+def test_an_agent_that_is_any_program_is_named_at_a_terminal() -> None:
+    [note] = make_missing([make_agent("acp")])
+    assert "Acp (`gatepost connect acp`)" in note.text and make_missing([]) == []
 
 
 def test_the_way_shows_what_is_done_and_where_one_is() -> None:

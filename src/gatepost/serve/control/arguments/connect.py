@@ -27,7 +27,7 @@ class ConnectResult(Struct, frozen=True):
 
 
 class ConnectableAgent(Struct, frozen=True, kw_only=True):
-    """`key`: the secret that it would use; '': there is none."""
+    """`key`: the secret that it would use; '': there is none. `can_install`: the gateway can fetch what it lacks."""
 
     agent: str
     title: str
@@ -37,6 +37,7 @@ class ConnectableAgent(Struct, frozen=True, kw_only=True):
     needs_command: bool  # it is any program, which has to be named
     key: str
     groups: tuple[str, ...]
+    can_install: bool = True
 
 
 class ConnectCheck(Struct, frozen=True, kw_only=True):
@@ -65,6 +66,14 @@ class ConnectArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 @declares("connect.list", right=RIGHT)
 class ListConnectableArgs(OperationArgs[list[ConnectableAgent]], frozen=True):
     """List the agents that can be connected: whether each is installed, has a key, and which groups run on it."""
+
+
+@declares("connect.install", right=RIGHT)
+class InstallAgentArgs(ConnectArgs, OperationArgs[ConnectCheck], frozen=True):
+    """Install what an agent lacks on the gateway's machine: its library by pip, its program by npm.
+
+    The scripts of npm's packages are not run. Nothing happens if nothing is missing.
+    """
 
 
 @declares("connect.check", right=RIGHT)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core import ids, settings
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.record_changes import parse_texts
@@ -33,6 +33,7 @@ from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import TrialRequest
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.agent_installer import install_agent
 from gatepost.serve.control.arguments.connect import (
     CancelTrialArgs,
     CheckConnectArgs,
@@ -43,6 +44,7 @@ from gatepost.serve.control.arguments.connect import (
     ConnectResult,
     EndpointCheck,
     FindLocalModelsArgs,
+    InstallAgentArgs,
     IsolationArgs,
     KeepConnectionArgs,
     ListConnectableArgs,
@@ -101,6 +103,7 @@ async def list_connectable(deps: OperationDeps, args: ListConnectableArgs) -> li
             needs_command=bool(spec.command_options),
             key=found[name][0],
             groups=found[name][1],
+            can_install=bool(spec.package) or not spec.programs,
         )
         for name, spec in specs.items()
     ]
@@ -144,6 +147,16 @@ async def probe_local_model(deps: OperationDeps, args: ProbeModelArgs) -> ModelP
         return await probe_model(upstream, read_own_base("openai", args.base_url).url, args.model)
     finally:
         await upstream.close()
+
+
+@operation
+async def install(deps: OperationDeps, args: InstallAgentArgs) -> ConnectCheck:
+    chosen, said = _agent_of(deps, args), list[str]()
+    try:
+        lacked = await asyncio.to_thread(install_agent, deps.home, chosen, said.append)
+    except SetupError as error:
+        return ConnectCheck(trouble="install", reason=str(error))
+    return ConnectCheck(text=f"{chosen.title} was installed." if lacked else f"{chosen.title} is installed.")
 
 
 @operation

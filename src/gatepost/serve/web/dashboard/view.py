@@ -195,6 +195,21 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     more: str = ""
 
 
+class Tile(Struct, frozen=True, kw_only=True):
+    """Something to choose."""
+
+    title: str
+    href: str
+    text: str = ""
+    badge: Badge | None = None
+
+
+class TileBlock(Struct, frozen=True, kw_only=True, tag="tiles"):
+    tiles: list[Tile]
+    title: str = ""
+    help: str = ""
+
+
 class InputKind(StrEnum):
     TEXT = "text"
     LONG_TEXT = "long_text"
@@ -375,6 +390,7 @@ Block = (
     | TimelineBlock
     | BarChart
     | AgentCards
+    | TileBlock
     | FormBlock
     | StepForm
     | ProgressBlock

@@ -4,6 +4,9 @@ the host runs, and their tools.
 The first steps as well: name yourself, connect an agent, add a channel, say hello. Each may be left out.
 """
 
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
 from gatepost.channels.contract import SpecOrigin
 from gatepost.flow.groups import WORLD
 from gatepost.serve.control.arguments.agents import (
@@ -14,7 +17,13 @@ from gatepost.serve.control.arguments.agents import (
     ShowAgentArgs,
 )
 from gatepost.serve.control.arguments.channels import ListChannelKindsArgs, ListChannelsArgs
-from gatepost.serve.control.arguments.connect import ConnectableAgent, ListConnectableArgs
+from gatepost.serve.control.arguments.connect import (
+    ConnectableAgent,
+    FindLocalModelsArgs,
+    ListConnectableArgs,
+    LocalModel,
+    render_size,
+)
 from gatepost.serve.control.arguments.users import ShowUserArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
@@ -26,11 +35,10 @@ from gatepost.serve.web.dashboard.tables import (
     make_table,
     make_texts,
     shorten,
-    text,
 )
 from gatepost.serve.web.dashboard.view import (
     Action,
-    Code,
+    Block,
     EmptyState,
     Filter,
     FormInput,
@@ -42,9 +50,11 @@ from gatepost.serve.web.dashboard.view import (
     ProgressBlock,
     ProgressStep,
     StepForm,
-    TableBlock,
+    Tile,
+    TileBlock,
     Tone,
 )
+from gatepost.serve.web.pages.channels import make_tiles
 from gatepost.store.sessions.sessions import SessionState
 
 NEW_AGENT = Action(label="New agent", operation="agent.create", asks=True, tone=Tone.GOOD)
@@ -65,11 +75,10 @@ NO_CONNECTORS = EmptyState(
     'tier = "world"',
 )
 CONNECTOR = make_columns(ConnectorItem, details=True)
+LOCAL_AGENT, MOST_LOCAL = "openai", 12  # models that are offered as found on this machine, and how they are asked
+LOCAL_HELP = "They need no key and cost nothing."
+LEAD = "It is asked for one word first. Only if it answers, anything is changed; the demo stays until then."
 NAME_STEP, AGENT_STEP, CHANNEL_STEP, CHAT = "/welcome", "/welcome/agent", "/welcome/channel", "/"
-CHANNEL_KIND = (
-    link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title),
-    text("before", "First"),
-)
 UNNAMED = ("", "owner")  # names that nobody chose, folded
 KEY_HELP = (
     "From your vendor's page for API keys. It is kept sealed, goes to this vendor alone, and no agent sees it. Empty:"
@@ -90,8 +99,10 @@ CONNECT_REMEDIES = {
     "time": "Nothing was changed. Try again; the page of logs may say what it did",
     "agent": "Nothing was changed. The page of logs may say more",
     "stopped": "Nothing was changed",
+    "install": "Nothing was changed. A terminal of the gateway's machine shows more",
     "price": "Name a model that has one, or give it one, under Further settings",
 }
+INSTALL_STEP = FormStep(operation="connect.install", label="Install it", remedies=CONNECT_REMEDIES)
 CONNECT_STEPS = (
     FormStep(operation="connect.check", label="Look what is here", remedies=CONNECT_REMEDIES),
     FormStep(operation="connect.try", label="Ask it for one word", remedies=CONNECT_REMEDIES),
@@ -173,12 +184,46 @@ async def show_name_step(request: PageRequest) -> PageView:
 @page(AGENT_STEP, "Connect an agent", Section.AGENTS, "connect.list", listed=False)
 async def show_agent_step(request: PageRequest) -> PageView:
     agents = await request.ask(ListConnectableArgs())
-    here = [each for each in agents if each.installed and not each.needs_command]
-    blocks = [await _make_progress(request, AGENT_STEP), *make_connected(agents), *make_agent_form(order_agents(here))]
+    local = (await request.ask(FindLocalModelsArgs())).models[:MOST_LOCAL]
+    blocks: list[Block] = [await _make_progress(request, AGENT_STEP), *make_connected(agents)]
+    chosen = next((each for each in agents if each.agent == request.query.get("agent")), None)
+    if chosen is not None:
+        model = find_model(local, request.query)
+        blocks.append(make_agent_form(chosen, model))
+        return PageView(title=f"Connect {model.model if model else _get_title(chosen)}", lead=LEAD, blocks=blocks)
+    by_hand = [each for each in agents if each.needs_command or not (each.installed or each.can_install)]
+    offered = [make_agent_tile(each) for each in order_agents(agents) if each not in by_hand]
     return PageView(
-        lead="It is asked for one word first. Only if it answers, anything is changed; the demo stays until then.",
-        blocks=[*blocks, *make_missing([each for each in agents if each not in here])],
+        lead=LEAD, blocks=[*blocks, *make_local_tiles(local), TileBlock(tiles=offered), *make_missing(by_hand)]
     )
+
+
+def find_model(found: Sequence[LocalModel], query: Mapping[str, str]) -> LocalModel | None:
+    """Return the model of an address, if it is on this machine: a link of somebody else's names no server of theirs."""
+    wanted = query.get("base_url"), query.get("model")
+    return next((each for each in found if (each.base_url, each.model) == wanted), None)
+
+
+def make_agent_tile(agent: ConnectableAgent) -> Tile:
+    words = "a key is stored" if agent.key else "" if agent.installed else "is installed when you connect it"
+    return Tile(title=_get_title(agent), href=_make_agent_href(agent=agent.agent), text=words)
+
+
+def make_local_tiles(found: Sequence[LocalModel]) -> list[TileBlock]:
+    """Return the models that were found on this machine: they need no key and cost nothing."""
+    tiles = [
+        Tile(
+            title=each.model,
+            href=_make_agent_href(agent=LOCAL_AGENT, base_url=each.base_url, model=each.model),
+            text=", ".join(filter(None, (each.server, render_size(each.size)))),
+        )
+        for each in found
+    ]
+    return [TileBlock(tiles=tiles, title="On this machine", help=LOCAL_HELP)] if tiles else []
+
+
+def _make_agent_href(**query: str) -> str:
+    return f"{render_path(AGENT_STEP)}?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 def order_agents(agents: list[ConnectableAgent]) -> list[ConnectableAgent]:
@@ -192,30 +237,33 @@ def make_connected(agents: list[ConnectableAgent]) -> list[Note]:
     return [Note(text=f"The chat is answered by {name}.", tone=Tone.GOOD, link=Link("Chat", CHAT))] if name else []
 
 
-def make_agent_form(here: list[ConnectableAgent]) -> list[StepForm | Note]:
-    if not here:
-        return [Note(text="No agent is installed. `gatepost connect AGENT` installs one.", tone=Tone.WARN)]
-    choices = FormInput(
-        name="provider",
-        label="Agent",
-        kind=InputKind.CHOICE,
-        value=here[0].agent,
-        required=True,
-        choices=tuple(each.agent for each in here),
-        shown=tuple(_render_agent(each) for each in here),
-    )
+def make_agent_form(agent: ConnectableAgent, model: LocalModel | None = None) -> StepForm:
+    """`model`: one on this machine, which the agent is to ask."""
+    fixed = {"folder": WORLD, "provider": agent.agent}
     key = FormInput(name="key", label="Key", kind=InputKind.SECRET, value="", required=False, description=KEY_HELP)
-    return [
-        StepForm(
-            steps=CONNECT_STEPS,
-            inputs=[choices, key],
-            further=list(FURTHER_INPUTS),
-            fixed={"folder": WORLD},
-            submit="Connect",
-            done=Link("Go on", render_path(CHANNEL_STEP)),
-            skip=Link("Skip", render_path(CHANNEL_STEP)),
-        )
-    ]
+    if model is not None:
+        fixed |= {"base_url": model.base_url, "model": model.model, "price": "0"}
+        fixed |= {"options.context": str(model.context)} if model.context else {}
+    return StepForm(
+        steps=CONNECT_STEPS if agent.installed else (INSTALL_STEP, *CONNECT_STEPS),
+        inputs=[] if model else [key],
+        further=[] if model else list(FURTHER_INPUTS),
+        fixed=fixed,
+        submit="Connect",
+        help=render_cost(model),
+        done=Link("Go on", render_path(CHANNEL_STEP)),
+        skip=Link("Another agent", render_path(AGENT_STEP)),
+    )
+
+
+def render_cost(model: LocalModel | None) -> str:
+    """Say what happens to what is typed here, and what it costs."""
+    if model is not None:
+        return f"{model.model} runs on this machine. It needs no key and costs nothing, and no words leave the machine."
+    return (
+        "Each answer is paid to the vendor of the models by your key. The one word of the trial costs less than a cent."
+        " A limit for each day is set on the page of costs."
+    )
 
 
 FURTHER_INPUTS = (
@@ -249,30 +297,27 @@ FURTHER_INPUTS = (
 )
 
 
-def _render_agent(agent: ConnectableAgent) -> str:
-    title = agent.title[:1].upper() + agent.title[1:] or agent.agent
-    return f"{title} · a key is stored" if agent.key else title
+def _get_title(agent: ConnectableAgent) -> str:
+    return agent.title[:1].upper() + agent.title[1:] or agent.agent
 
 
-def make_missing(missing: list[ConnectableAgent]) -> list[TableBlock]:
-    """Those that need a program on the machine: whoever has a terminal there installs or names it."""
-    command = made(
-        "command", "At a terminal of the gateway's machine", lambda each: Code(f"gatepost connect {each.agent}")
-    )
-    fields = (text("title", "Agent"), command)
-    return [make_table(missing, fields, EmptyState(text=""), title="By a command")] if missing else []
+def make_missing(missing: Sequence[ConnectableAgent]) -> list[Note]:
+    """Those that whoever has a terminal of the gateway's machine installs or names there."""
+    if not missing:
+        return []
+    ways = ", ".join(f"{each.title} (`gatepost connect {each.agent}`)" for each in missing)
+    return [Note(text=f"At a terminal of the gateway's machine there are also {ways}.")]
 
 
 @page(CHANNEL_STEP, "Add a channel", Section.CHANNELS, "channel.kinds", "channel.list", listed=False)
 async def show_channel_step(request: PageRequest) -> PageView:
     kinds = await request.ask(ListChannelKindsArgs())
-    empty = EmptyState(text="There are no further kinds.")
     return PageView(
         lead="So that people reach the agent where they are. The chat on this page works without one.",
         blocks=[
             await _make_progress(request, CHANNEL_STEP),
             Note(text="The chat is ready.", tone=Tone.GOOD, link=Link("Say hello", CHAT)),
-            make_table(kinds, CHANNEL_KIND, empty),
+            make_tiles(kinds),
         ],
     )
 

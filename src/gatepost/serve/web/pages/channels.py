@@ -1,6 +1,8 @@
-"""Channels: which platforms are connected, whether each is alive, and how to add one."""
+"""Channels: which platforms are connected, how each is, and how to add one."""
 
-from gatepost.channels.contract import SpecOrigin
+from collections.abc import Sequence
+
+from gatepost.channels.contract import ChannelState, SpecOrigin
 from gatepost.core.errors import NotFound
 from gatepost.serve.control.arguments.channels import (
     AskedSetting,
@@ -10,9 +12,11 @@ from gatepost.serve.control.arguments.channels import (
     ListChannelsArgs,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import link, make_columns, make_table
+from gatepost.serve.web.dashboard.tables import TableField, made, make_columns, make_facts, make_table, moment, text
 from gatepost.serve.web.dashboard.view import (
     Action,
+    Badge,
+    Disclosure,
     EmptyState,
     FormInput,
     FormStep,
@@ -21,25 +25,63 @@ from gatepost.serve.web.dashboard.view import (
     Note,
     PageView,
     StepForm,
+    Tile,
+    TileBlock,
     Tone,
 )
 
-EMPTY = EmptyState(text="No platform is connected. The chat and the terminal work without one.")
+EMPTY = EmptyState(text="No platform is connected yet. The chat on this page works without one.")
 LEAD = "Its platform is asked first. If it says no, or cannot be reached, nothing is written."
-CHANNEL = make_columns(ChannelListItem)
-PLATFORM = link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title)
-KIND = make_columns(ChannelKindItem, {"name": PLATFORM}, without=("title",))
+ADD = "Add a channel"
+EXACT = make_columns(ChannelListItem)
+KIND = make_columns(ChannelKindItem, details=True, without=("title", "before"))
+OF_OURS = (SpecOrigin.ALWAYS, SpecOrigin.GIVEN)  # nobody has added them
+STATES = {
+    ChannelState.STARTING: ("Connecting", Tone.PLAIN),
+    ChannelState.UP: ("Connected", Tone.GOOD),
+    ChannelState.RETRYING: ("Not connected, tries again", Tone.WARN),
+    ChannelState.DEAF: ("Hears nothing, is started again", Tone.WARN),
+    ChannelState.ENDED: ("Ended", Tone.BAD),
+    ChannelState.OFF: ("Switched off", Tone.QUIET),
+}
+DOWN = ("The gateway does not run", Tone.WARN)
 
 
 @page("/channels", "Channels", Section.CHANNELS, "channel.list", order=10)
 async def show_channels(request: PageRequest) -> PageView:
     kinds, found = await request.ask(ListChannelKindsArgs()), await request.ask(ListChannelsArgs())
+    added = [each for each in found if each.origin not in OF_OURS]
+    titles = {each.name: each.title for each in kinds}
+    every = make_table(found, EXACT, EMPTY)
     return PageView(
         blocks=[
-            make_table(found, CHANNEL, EMPTY, actions=list_actions),
-            make_table(kinds, KIND, EmptyState(text="There are no kinds."), title="Add one"),
+            make_table(added, make_channel_columns(titles), EMPTY, actions=list_actions),
+            make_tiles(kinds, ADD),
+            Disclosure(label="Show every channel, those of the gateway itself included", blocks=[every]),
         ],
     )
+
+
+def make_channel_columns(titles: dict[str, str]) -> tuple[TableField, ...]:
+    """Return what people ask of a channel. `titles`: of the platforms, by kind."""
+    return (
+        made("instance", "Channel", lambda each: render_name(each, titles)),
+        made("state", "How it is", lambda each: Badge(*STATES.get(each.state, DOWN))),
+        text("error", "Trouble"),
+        text("remedy", "What to do"),
+        moment("event_at", "Last message"),
+        made("waiting", "Waits to be sent", lambda each: each.waiting or None),
+    )
+
+
+def render_name(channel: ChannelListItem, titles: dict[str, str]) -> str:
+    title = titles.get(channel.kind, channel.kind)
+    return title if channel.instance == channel.kind else f"{title}: {channel.instance}"
+
+
+def make_tiles(kinds: Sequence[ChannelKindItem], title: str = "") -> TileBlock:
+    tiles = [Tile(title=each.title, href=render_path("/channels/add/{kind}", kind=each.name)) for each in kinds]
+    return TileBlock(tiles=tiles, title=title)
 
 
 def list_actions(channel: ChannelListItem) -> tuple[Action, ...]:
@@ -61,7 +103,8 @@ async def show_kind(request: PageRequest) -> PageView:
     if kind is None:
         raise NotFound("kind of channel", wanted[:80], "the page of channels lists them")
     first = [Note(text=kind.before)] if kind.before else []
-    return PageView(title=f"Add {kind.title}", lead=LEAD, blocks=[*first, make_form(kind)])
+    tested = Disclosure(label="What it was tested against", blocks=[make_facts(kind, KIND)])
+    return PageView(title=f"Add {kind.title}", lead=LEAD, blocks=[*first, make_form(kind), tested])
 
 
 def make_form(kind: ChannelKindItem) -> StepForm:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.cli.installer import clean_environment, install_program
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.serve.control.agent_installer import clean_environment, install_program
 from gatepost.serve.control.connectable_agents import get_agent
 
 

@@ -7,6 +7,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,9 +16,13 @@ from gatepost.core import npm_programs
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.messages.text import clean
 from gatepost.serve.control.connectable_agents import has_library, has_program, list_requirements
 
 Tell = Callable[[str], None]
+LONGEST_S = 900  # for one installer
+LONGEST_SAID = 300  # characters of what an installer said last
+_installing = threading.Lock()  # two of them would write to one folder
 
 # Variables of our environment that a package manager needs. Its packages are foreign code and get none of our keys.
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -24,8 +30,17 @@ _KEPT_BEGINNINGS = ("npm_config_", "pip_", "node_extra_ca_certs", "xdg_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "requests_ca_bundle", "curl_ca_bundle")
 
 
-def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
-    """Into the environment that this command, and so the gateway, runs in."""
+def install_agent(home: Home, chosen: ProviderSpec, tell: Tell) -> bool:
+    """Install what it lacks, for somebody who sits at no terminal. False: nothing was missing. It blocks."""
+    with _installing:
+        lacks = not (has_library(chosen) and has_program(home, chosen))
+        install_library(chosen, tell, allowed=True, shown=False)
+        install_program(home, chosen, tell, allowed=True, shown=False)
+    return lacks
+
+
+def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool, shown: bool = True) -> None:
+    """Into the environment that this process, and so the gateway, runs in. `shown`: at a terminal, as it goes on."""
     if has_library(chosen):
         return
     wanted = list_requirements(chosen)
@@ -34,13 +49,13 @@ def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
     by_hand = f"by hand: {sys.executable} -m pip install {quoted}"
     if not allowed or not wanted:
         raise SetupError(f"{chosen.name} needs {' '.join(wanted) or chosen.library}, which is not installed; {by_hand}")
-    _run(command, tell, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")
+    _run(command, tell, shown, f"pip could not install {' '.join(wanted)} (is an index reachable?); {by_hand}")
     importlib.invalidate_caches()
     if not has_library(chosen):
         raise SetupError(f"pip ran, and {chosen.library} is still not there; {by_hand}")
 
 
-def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
+def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bool, shown: bool = True) -> None:
     """Below the home, and only the native executable is what sandboxes get."""
     if has_program(home, chosen):
         return
@@ -56,7 +71,7 @@ def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bo
     # Without the packages' own scripts: the native executable is a plain file in them, and all that is taken.
     quiet = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
     command = [npm, "install", *quiet, "--prefix", str(folder), package]
-    _run(command, tell, f"npm could not install {package}; {by_hand}")
+    _run(command, tell, shown, f"npm could not install {package}; {by_hand}")
     found = npm_programs.find_native(folder / "node_modules", package, name)
     if found is None:
         raise SetupError(f"npm installed {package}, but it has no {name} for this machine; {by_hand}")
@@ -79,16 +94,24 @@ def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _run(command: list[str], tell: Tell, trouble: str) -> None:
-    """Run an installer. Its output goes to stderr, because a program may read our own.
+def _run(command: list[str], tell: Tell, shown: bool, trouble: str) -> None:
+    """Run an installer. Its output goes to stderr, because a program may read our own; or its end into the error.
 
     The umask lets sandboxes read the installed files: they are other users if we are root.
     """
     tell("running: " + " ".join(command))
-    try:
+    with tempfile.TemporaryFile() as said:
+        place = sys.stderr.fileno() if shown else said.fileno()
         env = clean_environment(os.environ)
-        code = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), env=env, umask=0o022)
-    except OSError as error:
-        raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
-    if code != 0:
-        raise SetupError(trouble)
+        try:
+            code = subprocess.call(
+                command, stdin=subprocess.DEVNULL, stdout=place, stderr=place, env=env, umask=0o022, timeout=LONGEST_S
+            )
+        except subprocess.TimeoutExpired:
+            raise SetupError(f"{command[0]} was not done after {LONGEST_S} s; {trouble}") from None
+        except OSError as error:
+            raise SetupError(f"{command[0]} cannot be run: {error.strerror}; {trouble}") from None
+        if code != 0:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - LONGEST_SAID))
+            last = clean(said.read().decode(errors="replace")).strip()
+            raise SetupError(f"{trouble}; it said: {last}" if last else trouble)
