@@ -27,6 +27,7 @@ from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_spoke
 from gatepost.flow.skills.skill_sources import read_address
 from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
+from gatepost.serve.backups.backup_folder import find_moment
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields
@@ -140,6 +141,12 @@ def check_right(text: str) -> None:
 
 
 # How each value that has an example is read, by its name or by its operation and name.
+def read_backup_name(text: str) -> int:
+    if (moment := find_moment(text)) == 0:
+        raise ValueError(text)
+    return moment
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "id": addresses.parse,
     "user": addresses.parse,
@@ -163,6 +170,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "backup.verify file": read_backup_name,
     "connector.check name": settings.check_name,
     "connector.changes name": settings.check_name,
     "connector.accept name": settings.check_name,

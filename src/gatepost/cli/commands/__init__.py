@@ -14,7 +14,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
-    "backup": CommandEntry("store", "Everything but the keys in one file, with the gateway up or down."),
+    "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),
     "bridge": CommandEntry(
         "mcp", "Connect an MCP client that uses stdio to the gateway, or, inside a sandbox, to the tools."
     ),
