@@ -298,6 +298,7 @@ OTHER_COMMANDS = {
     "connect.try": "gatepost connect",
     "doctor.run": "gatepost doctor",
     "grant.rm": "gatepost grant rm",
+    "home.close": "gatepost doctor --fix",
     "logs.tail": "gatepost logs",
     "models.check": "gatepost doctor",
     "panic.off": "gatepost panic",

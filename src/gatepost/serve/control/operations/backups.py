@@ -12,6 +12,7 @@ from gatepost.serve.control.arguments.backups import (
     VerifyBackupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
+from gatepost.serve.control.operations.gateways import get_doctor_runs
 
 RUNS = "backup_runs"
 
@@ -31,6 +32,7 @@ async def create(deps: OperationDeps, args: CreateBackupArgs) -> CreatedBackup:
     made = await _get_runs(deps).create()
     name, trouble = Path(made.file).name, made.proof.trouble if made.proof is not None else ""
     await deps.write(lambda db: None, file=name, trouble=trouble)
+    get_doctor_runs(deps).forget()
     return CreatedBackup(name=name, size=made.bytes, files=made.files, trouble=trouble)
 
 

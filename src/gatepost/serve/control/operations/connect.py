@@ -70,6 +70,7 @@ from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.local_models import find_local, probe_model
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
+from gatepost.serve.control.operations.gateways import get_doctor_runs
 from gatepost.serve.control.operations.spending import put_price
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
@@ -156,6 +157,7 @@ async def install(deps: OperationDeps, args: InstallAgentArgs) -> ConnectCheck:
         lacked = await asyncio.to_thread(install_agent, deps.home, chosen, said.append)
     except SetupError as error:
         return ConnectCheck(trouble="install", reason=str(error))
+    get_doctor_runs(deps).forget()
     return ConnectCheck(text=f"{chosen.title} was installed." if lacked else f"{chosen.title} is installed.")
 
 

@@ -63,9 +63,17 @@ async def show_doctor(request: PageRequest) -> PageView:
     report = await request.ask(RunDoctorArgs())
     fields = (*FINDING, made("checked_at", "Looked at", lambda each: make_moment(report.checked_at)))
     return PageView(
-        blocks=[make_summary(report.findings), make_table(sort_findings(report.findings), fields, NO_FINDINGS)],
+        blocks=[
+            make_summary(report.findings),
+            make_table(sort_findings(report.findings), fields, NO_FINDINGS, actions=list_mends),
+        ],
         actions=(CHECK_AGAIN,),
     )
+
+
+def list_mends(finding: Finding) -> tuple[Action, ...]:
+    mend = finding.mend
+    return (Action(label=mend.label, operation=mend.operation, args=mend.args, tone=Tone.GOOD),) if mend else ()
 
 
 def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
