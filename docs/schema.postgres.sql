@@ -373,7 +373,7 @@ CREATE TABLE users (
         id TEXT COLLATE "C" PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT COLLATE "C" NOT NULL DEFAULT '',
         created_at BIGINT NOT NULL
-    );
+    , language TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE worktrees (
             project TEXT COLLATE "C" NOT NULL,
             slug TEXT COLLATE "C" NOT NULL,

@@ -920,7 +920,7 @@ CREATE TABLE users (
         id TEXT PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
-    ) STRICT;
+    , language TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE wanted_forks (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
             parent_id TEXT NOT NULL,        -- a session, which may be gone

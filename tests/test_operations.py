@@ -16,6 +16,7 @@ from gatepost.access.operation_rights import check_scopes
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.money import parse_usd
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
@@ -170,6 +171,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "user.language language": lambda text: list_languages().index(text),
     "backup.verify file": read_backup_name,
     "connector.check name": settings.check_name,
     "connector.changes name": settings.check_name,

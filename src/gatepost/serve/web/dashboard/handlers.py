@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.languages.catalogue import translate
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
@@ -157,7 +158,7 @@ class Dashboard:
             "menu": make_menu(shown, page, sidebar.waiting),
             "tabs": view.tabs or make_tabs(shown, page),
             "sidebar": sidebar,
-            "title": view.title or (get_heading(shown, page) if page else ""),
+            "title": view.title or (translate(get_heading(shown, page)) if page else ""),
             "query": request.query_params,
             "address": request.url.path,
             "now": self._deps.operation_deps.clock.now(),

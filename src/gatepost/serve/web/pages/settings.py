@@ -41,7 +41,7 @@ SUBJECTS = {
     "Models and money": "anthropic budget media memory openai prices tts",
     "What agents can reach": "connectors egress search tools",
     "Walls and limits": "sandbox",
-    "Messages and tasks": "approvals delivery files intake schedule",
+    "Messages and tasks": "approvals delivery files intake language schedule",
     "Channels": "channels",
     "Page and sign-in": "control control_socket http listen web",
     "Keeping and backups": "backup keep restore store",

@@ -206,6 +206,11 @@ document.addEventListener("htmx:after:swap", () => {
   saved.removeAttribute("data-version");
 });
 
+// Another language: all around the page's part changes, too.
+document.addEventListener("htmx:after:swap", () => {
+  if (document.querySelector('#toast [data-done="user.language"]')) location.reload();
+});
+
 // A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.
 document.addEventListener("keydown", (event) => {
   const form = event.target.closest?.("form.page-form, form.operation");
