@@ -107,6 +107,7 @@ AcpMessage = protocol.SessionUpdate | protocol.PromptResponse | protocol.AnswerR
 class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
     takes_pushes = False
     MOST_WAITING: ClassVar[int] = 256
+    REPLAY_PAUSE: ClassVar[float] = 0.0  # seconds without an update after which a repeated conversation is over
 
     def __init__(self, place: ProviderContext) -> None:
         self._replay = AcpSentPromptLog(place.state)
@@ -120,6 +121,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         self._prompting: asyncio.Task[None] | None = None
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
+        self._updates = 0  # of the program's conversation, so far
         self._has_acted = False  # the agent said or did something for this prompt
         self._broken_ending = ""  # of the model's answer that broke off last
         self._cut_endings: deque[str] = deque(maxlen=MOST_CUT)  # of the model's answers that reached their limit
@@ -215,8 +217,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
             load = can_load and (repeat or not can_resume)
             self._conversation, self._loading = resume, load
             (self._replay.start_replay if load else self._replay.skip_replay)()
+            self._prepare_to_load(resume)
             try:
                 self._opened = await self._open_session("session/load" if load else "session/resume", resume)
+                await self._wait_for_replay()
                 return
             except JsonRpcFailure:
                 self._conversation = ""  # it has none of that name any more
@@ -231,6 +235,16 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         self._conversation = self._opened.session_id
         if not self._conversation:
             raise ProviderError(f"{self._program} began a conversation without an id")
+
+    def _prepare_to_load(self, conversation: str) -> None:
+        """Make ready what the agent has stored of a conversation."""
+
+    async def _wait_for_replay(self) -> None:
+        """Wait until an agent that repeats a conversation after its answer has done so: no update comes any more."""
+        seen = -1
+        while self._loading and self.REPLAY_PAUSE and seen != self._updates:
+            seen = self._updates
+            await asyncio.sleep(self.REPLAY_PAUSE)
 
     async def _open_session(self, method: str, session: str) -> protocol.AcpSession:
         params: Json = {"cwd": str(self._place.start), "mcpServers": protocol.mcp_servers(self._mcp_servers())}
@@ -434,6 +448,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         kind = notice.update.session_update
         if notice.session_id != self._conversation:
             return
+        self._updates += 1
         if self._loading and kind == "user_message_chunk":
             self._replay.add_replayed(protocol.text_of(notice.update.content))
         elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():

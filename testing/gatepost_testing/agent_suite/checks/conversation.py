@@ -53,7 +53,8 @@ async def check_tool(trial: AgentTrial) -> None:
             with_key = [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
             assert not with_key, f"the key is in {with_key}"
     first, last = trial.asked[0], trial.asked[-1]
-    assert KEY in (first.headers.get("x-api-key"), first.headers.get("authorization", "").removeprefix("Bearer "))
+    keys = [first.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key", "authorization")]
+    assert KEY in [each.removeprefix("Bearer ") for each in keys]
     offered = {name.rpartition("__")[2].removeprefix("gatepost_") for name in first.tools}
     assert {"find_tools", "call_tool", "reply"} <= offered and "set_work" not in offered
     assert last.count_text("remember the word plum") == 1
