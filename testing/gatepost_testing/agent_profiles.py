@@ -56,6 +56,7 @@ class AgentProfile:
     shell: tuple[str, str, Mapping[str, str]] = ("run", "command", {})
     other_model: str = ""  # another that it can go on with
     window: int = 0  # tokens of its model; 0: as many as the model of that name has
+    shortens: bool = True  # a conversation that the model's endpoint refuses as too large
     pushes: bool = True  # a follow-up can join a turn that runs
     options: Mapping[str, Any] = field(default_factory=dict)
     program: str = ""

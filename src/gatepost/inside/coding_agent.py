@@ -59,6 +59,9 @@ _ENDED = re.compile(
     rb'data: ?\[DONE\]|"(?:(?:finish|stop)_reason|finishReason)": ?"'
     rb'|"type": ?"(?:message_stop|response\.(?:completed|incomplete|failed))"'
 )
+_REFUSED = re.compile(
+    rb'"finishReason": ?"(?:SAFETY|PROHIBITED_CONTENT|BLOCKLIST|RECITATION|SPII|LANGUAGE)"|"blockReason": ?"'
+)
 _PIECE = re.compile(rb'"(?:content|text|delta)": ?("(?:[^"\\]|\\.)+")')
 HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
 
@@ -480,6 +483,11 @@ def read_call_end(end: ModelCallEnd) -> ProviderError | None:
 def is_cut(end: ModelCallEnd) -> bool:
     """Return True if the model ended its answer because of a length limit."""
     return end.status == 200 and _CUT.search(end.tail) is not None
+
+
+def is_refused(end: ModelCallEnd) -> bool:
+    """Return True if Google's model declined to answer: its CLI asks again, and then says nothing of it."""
+    return end.status == 200 and _REFUSED.search(end.tail) is not None
 
 
 def is_broken_off(end: ModelCallEnd) -> bool:

@@ -29,7 +29,8 @@ COLUMNS: Mapping[str, AgentProfile] = {
         program="gemini",
         slow=True,
         tool="mcp_gatepost_{}",
-        short_patience={"outage": 8.0},
+        short_patience={"outage": 3.0},
+        shortens=False,
     ),
 }
 AT_ONCE = 2  # checks run programs, and wait

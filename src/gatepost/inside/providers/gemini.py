@@ -7,6 +7,7 @@ from typing import ClassVar
 from gatepost.inside.acp.agent import AcpAgent
 from gatepost.inside.providers.contract import Mode, provider
 
+SETTINGS = b'{"privacy": {"usageStatisticsEnabled": false}}'  # it would call its maker with each turn
 NEVER = "1970-01-01T00-00"  # a minute in which no program starts
 
 
@@ -34,7 +35,13 @@ class Gemini(AcpAgent):
         return "gemini --acp"
 
     def _get_variables(self, egress: Mapping[str, str]) -> dict[str, str]:
-        return {"GEMINI_MODEL": self._place.model or self.spec.model}
+        settings = self._home / ".gemini" / "system.json"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_bytes(SETTINGS)
+        return {
+            "GEMINI_MODEL": self._place.model or self.spec.model,
+            "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(settings),
+        }
 
     def _prepare_to_load(self, conversation: str) -> None:
         """Rename the stored conversation.
