@@ -78,7 +78,7 @@ async def test_gemini_asks_googles_host_through_the_way_out(tmp_path: Path, egre
     given = await variables(tmp_path, "gemini", "gemini-2.5-flash")
 
     assert given["GIVEN"] == "--acp" and given["GEMINI_MODEL"] == "gemini-2.5-flash"
-    assert given["GOOGLE_GEMINI_BASE_URL"] == f"{given['GATEPOST_TO']}/generativelanguage.googleapis.com"
+    assert given["GOOGLE_GEMINI_BASE_URL"].endswith("/google") and given["GEMINI_API_KEY"] == "gatepost"
 
 
 @pytest.mark.parametrize(

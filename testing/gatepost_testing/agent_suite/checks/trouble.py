@@ -33,8 +33,9 @@ async def check_401(trial: AgentTrial) -> None:
 async def _check_busy(trial: AgentTrial, status: int) -> None:
     soon = {"when": "are you busy", "do": [{"fault": status, "times": 2, "retry_after": 0.1, "say": "there you are"}]}
     never = {"when": "still at it", "do": [{"fault": status, "times": -1, "retry_after": 0.1}]}
-    async with trial.running(HELLO, soon, never, **trial.agent.short_patience):
+    async with trial.running(soon):  # with the usual patience: a program may pause for seconds
         expect(await trial.ask("are you busy"), ["there you are"])
+    async with trial.running(HELLO, never, **trial.agent.short_patience):
         check_plain(await trial.ask("still at it"), BUSY)
         expect(await trial.ask("hello you"), ["here"])
 

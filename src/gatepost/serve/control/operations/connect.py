@@ -19,7 +19,15 @@ from gatepost.core.record_changes import parse_texts
 from gatepost.core.settings import Config
 from gatepost.egress import prices
 from gatepost.egress.contract import Spender
-from gatepost.egress.endpoints import BASES, OPTIONS, EndpointVerdict, base_in_force, probe_endpoint, read_own_base
+from gatepost.egress.endpoints import (
+    BASES,
+    KEYS,
+    OPTIONS,
+    EndpointVerdict,
+    base_in_force,
+    probe_endpoint,
+    read_own_base,
+)
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import find_key
 from gatepost.egress.prices import FILE
@@ -57,7 +65,6 @@ from gatepost.serve.control.arguments.connect import (
 from gatepost.serve.control.arguments.groups import GroupChange, SetGroupArgs
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
-    KEYS,
     get_agent,
     get_secret_name,
     has_command,
