@@ -236,13 +236,15 @@ class Dashboard:
 
     async def run(self, request: Request) -> Response:
         """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
+        name = request.path_params["operation"]
         try:
-            operation = self._deps.operations[request.path_params["operation"]]
+            operation = self._deps.operations[name]
             args = parse_form(operation, *await _read_form(request))
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
             if _wants_json(request):
-                return JSONResponse({"error": _render_error(error)}, _get_status(error))
+                field = error.target if isinstance(error, Invalid) else ""
+                return JSONResponse({"error": _render_error(error), "field": field}, _get_status(error))
             return HTMLResponse(await render_apart("refusal.html", text=_render_error(error)), _get_status(error))
         if _wants_json(request):
             body = msgspec.json.encode({"answer": answer}, enc_hook=str)
