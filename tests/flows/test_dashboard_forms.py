@@ -8,7 +8,7 @@ from tests.browsers import needs_chromium
 
 from gatepost_testing.daemon import DaemonProcess
 
-from .dashboard_desk import DashboardDesk
+from .dashboard_desk import DashboardDesk, fill
 
 pytestmark = needs_chromium
 
@@ -29,7 +29,7 @@ async def test_a_time_in_words_shows_its_next_runs_before_it_is_saved(desk: Dash
     dialog = desk.page.locator("#dialog")
     said = dialog.locator("[data-previews='task.preview']")
     await dialog.locator("[name='when']").fill("every weekday at 25")
-    await expect(said).to_contain_text("understood 'every weekday', but '25' is no time of day")
+    await expect(said).to_contain_text("nderstood 'every weekday', but '25' is no time of day")
     assert desk.ask("task.list") == []
 
     await dialog.locator("[name='when']").fill("every weekday at 9")
@@ -41,3 +41,28 @@ async def test_a_time_in_words_shows_its_next_runs_before_it_is_saved(desk: Dash
     zone = await desk.page.evaluate("Intl.DateTimeFormat().resolvedOptions().timeZone")
     assert (task["schedule"], task["zone"]) == ("0 9 * * 1-5", zone)
     await expect(desk.row("Sum up my mails.", "every weekday").first).to_contain_text("every weekday at 9:00")
+
+
+@pytest.mark.slow
+async def test_an_error_stands_at_its_input_until_that_is_changed(desk: DashboardDesk) -> None:
+    await desk.open("/tasks")
+    await desk.page.get_by_role("button", name="New task").first.click()
+    dialog = desk.page.locator("#dialog")
+    folder, send = dialog.locator("[name='folder']"), dialog.locator("button[type=submit]")
+    for name, value in {"folder": "hom", "prompt": "Look.", "when": "in two hours"}.items():
+        await fill(dialog, name, value)
+    await send.click()
+    said = dialog.locator(".field", has=desk.page.locator("[name='folder']")).get_by_role("alert")
+    await expect(said).to_contain_text("There is no agent named “hom”")
+    await expect(said.get_by_role("link", name="All agents")).to_be_visible()
+    await expect(folder).to_be_focused()
+    await expect(folder).to_have_attribute("aria-invalid", "true")
+
+    await folder.fill("home")
+    await expect(said).to_have_count(0)
+    await fill(dialog, "max_cost", "much")
+    await dialog.locator("summary", has_text="Further settings").click()  # folded away
+    await send.click()
+    await expect(dialog.locator("[name='max_cost']")).to_be_focused()
+    await expect(dialog.get_by_role("alert")).to_have_count(1)
+    await desk.submit("task.add", max_cost="1")

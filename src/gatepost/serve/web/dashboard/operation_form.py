@@ -285,6 +285,7 @@ WORDS = {
     "agents_md": "AGENTS.md",
     "api": "API",
     "cron": "on a calendar",
+    "group": "agent",
     "cwd": "working folder",
     "grant_option": "may pass it on",
     "folder": "agent",
