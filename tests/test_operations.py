@@ -24,7 +24,7 @@ from gatepost.egress import prices, rules, secret_bindings
 from gatepost.flow.group_files import check_path, check_skill_name
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
-from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_spoken_time, parse_zone
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_schedule, parse_spoken_time, parse_zone
 from gatepost.flow.skills.skill_sources import read_address
 from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
@@ -202,6 +202,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "scopes": lambda text: check_scopes(json.loads(text), [each.info.right for _, each in OPERATIONS.items()]),
     "senders": compile_glob,
     "at": lambda text: parse_spoken_time(text, "UTC", 1_800_000_000_000_000),
+    "when": lambda text: parse_schedule(text, "UTC", 1_800_000_000_000_000),
     "cron": lambda text: parse_cron(text, "UTC", 0),
     "every": lambda text: parse_interval(text, 0),
     "tz": parse_zone,

@@ -64,6 +64,7 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.serve.web.pages.tasks import show_when
 from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
@@ -105,6 +106,7 @@ TASK = make_columns(
             "what", "Task", "/tasks/{id}", by="id", shown=lambda task: shorten(task.title or task.prompt or task.text)
         ),
         "folder": link("folder", "Agent", "/groups/{folder}"),
+        "schedule": made("schedule", "When", show_when),
     },
 )
 INSTRUCTIONS = "AGENTS.md"

@@ -1,5 +1,6 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
 import { send } from "/static/csrf.js";
+import "/static/forms.js";
 
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
