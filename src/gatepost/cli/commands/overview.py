@@ -42,7 +42,7 @@ def print_health(found: GatewayOverview) -> None:
 
 
 def _make_row(agent: AgentOverview) -> tuple[object, ...]:
-    last, step = agent.last, agent.next
+    last, steps = agent.last, [each.command for each in (agent.next, agent.retry) if each is not None]
     name = f"{agent.title} ({agent.id})" if agent.managed and agent.title else agent.id
     return (
         name,
@@ -52,5 +52,5 @@ def _make_row(agent: AgentOverview) -> tuple[object, ...]:
         agent.sandboxes,
         render_usd(agent.spent),
         f"{last.by}: {last.text}" if last else "",
-        step.command if step else "",
+        " or ".join(steps),
     )

@@ -94,6 +94,7 @@ class AgentOverview(Struct, frozen=True, kw_only=True):
     waits: list[OverviewWait]
     failure: str
     next: OverviewStep | None
+    retry: OverviewStep | None = None  # of the message that failed
 
 
 class PanicState(Struct, frozen=True):

@@ -18,6 +18,7 @@ from gatepost.flow.overview import (
     StandingAgent,
     StepAdvice,
     count_standings,
+    find_retry,
     find_since,
     find_step,
     list_facts,
@@ -32,7 +33,8 @@ from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
-from gatepost.serve.control.arguments.ledger import TraceMessageArgs
+from gatepost.serve.control.arguments.groups import WakeGroupArgs
+from gatepost.serve.control.arguments.ledger import RetryMessageArgs, TraceMessageArgs
 from gatepost.serve.control.arguments.overview import (
     READ,
     AgentOverview,
@@ -72,18 +74,21 @@ PARTS = {
 
 
 class _Step(Struct, frozen=True):
-    """`scoped`: the right is needed in the group, not for the whole gateway."""
+    """`scoped`: the right is needed in the group, not for the whole gateway. `numbered`: the argument is a number."""
 
     operation: OperationInfo
     argument: str
     command: str
     scoped: bool = False
+    numbered: bool = False
 
 
 STEPS = {
     SafeStep.ANSWER: _Step(AnswerRequestArgs.info, "id", "gatepost permit allow {}"),
     SafeStep.RAISE: _Step(SetBudgetArgs.info, "folder", "gatepost budget set {} --daily USD", scoped=True),
     SafeStep.TRACE: _Step(TraceMessageArgs.info, "message", "gatepost trace {}"),
+    SafeStep.RETRY: _Step(RetryMessageArgs.info, "message", "gatepost ledger retry {}", numbered=True),
+    SafeStep.WAKE: _Step(WakeGroupArgs.info, "folder", "gatepost group wake {}", scoped=True),
     SafeStep.INSPECT: _Step(ShowAgentArgs.info, "id", "gatepost agent inspect {}"),
     SafeStep.STOP: _Step(StopSessionArgs.info, "id", "gatepost stop {}"),
     SafeStep.CONNECT: _Step(KeepConnectionArgs.info, "folder", "gatepost connect AGENT --folder {}"),
@@ -174,17 +179,18 @@ def _count_homeless(work: OpenWork) -> int:
 
 def _read_details(db: Db, shown: list[StandingAgent], rights: _CallerRights, now: int) -> list[AgentOverview]:
     last = overview.list_last_messages(db, [each.facts.session_id for each in shown if each.facts.session_id])
-    asked = overview.list_asked(db, [each.facts.request_id for each in shown if each.facts.request_id])
+    asked = overview.list_asked(db, [each.facts.decides for each in shown if each.facts.decides])
     managed = [each.facts.agent_id for each in shown if each.facts.agent_id]
     costs = overview.sum_costs(db, managed, start_of_period(Period.DAY, now))
     return [
         make_agent_overview(
             each,
             last.get(each.facts.session_id),
-            asked.get(each.facts.request_id),
+            asked.get(each.facts.decides),
             costs.get(each.facts.agent_id, each.facts.spent),
             make_step(find_step(each.facts, each.standing, now), rights.may_run),
-            list(list_waits(each.facts, asked.get(each.facts.request_id), rights.may_see)),
+            make_step(find_retry(each.facts, each.standing), rights.may_run),
+            list(list_waits(each.facts, asked.get(each.facts.decides), rights.may_see)),
         )
         for each in shown
     ]
@@ -196,6 +202,7 @@ def make_agent_overview(
     asked: ShownRequest | None,
     spent: int,
     step: OverviewStep | None,
+    retry: OverviewStep | None,
     waits: list[OverviewWait],
 ) -> AgentOverview:
     facts = agent.facts
@@ -218,6 +225,7 @@ def make_agent_overview(
         waits=waits,
         failure=facts.failure.reason if facts.failure is not None else "",
         next=step,
+        retry=retry,
     )
 
 
@@ -244,7 +252,8 @@ def list_waits(facts: AgentFacts, asked: ShownRequest | None, may_see: Callable[
         what = f"{asked.kind} {asked.tool or asked.name}".strip()
         yield OverviewWait(facts.id, A_PERSON, what, facts.requests, facts.requested_at)
     elif facts.held:
-        yield OverviewWait(facts.id, A_PERSON, "messages that are held", facts.held, facts.queued_since)
+        what = "messages that wait for more money" if facts.held_for_money else "messages that are held"
+        yield OverviewWait(facts.id, A_PERSON, what, facts.held, facts.queued_since)
     for errand in (*facts.given, *facts.received)[:MOST_WAITS]:
         who, whom = (each if may_see(each) else ANOTHER for each in (errand.caller_folder, errand.folder))
         yield OverviewWait(who, whom, "errand", errand.count, errand.oldest_at)
@@ -257,7 +266,7 @@ def make_step(found: StepAdvice | None, may: Callable[[OperationInfo, str], bool
     how = STEPS[found.step]
     if not may(how.operation, (found.target or ROOT_FOLDER) if how.scoped else ROOT_FOLDER):
         return None
-    args: dict[str, Any] = {how.argument: found.target}
+    args: dict[str, Any] = {how.argument: int(found.target) if how.numbered else found.target}
     shown = found.target
     if found.step is SafeStep.RAISE and not found.target:
         args, shown = {"instance": True}, "--instance"
