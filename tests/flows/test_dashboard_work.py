@@ -157,7 +157,7 @@ async def test_what_could_not_be_sent_is_sent_again(desk: DashboardDesk) -> None
     assert list_texts(desk).count("hi") == 1
 
 
-@pytest.mark.page("overview", "*: Try again", "*: Wake it")
+@pytest.mark.page("overview", "*: Try again", "*: Wake it", "*: Go on")
 async def test_a_failed_message_is_tried_again_and_a_resting_agent_woken_on_the_overview(desk: DashboardDesk) -> None:
     say(desk, "hello")
     block_until(lambda: get_session(desk)["state"] == "idle", "it has answered")
@@ -174,6 +174,11 @@ async def test_a_failed_message_is_tried_again_and_a_resting_agent_woken_on_the_
     await expect(card.locator(".badge")).to_contain_text("At rest")
     await desk.press("Wake it", "group.wake", card)
     await expect(card.locator(".badge")).not_to_contain_text("At rest")
+    assert desk.daemon.gatepost("panic").returncode == 0
+    say(desk, "hello")
+    await expect(card.locator(".badge")).to_contain_text("Stopped")
+    await desk.press("Go on", "panic.off", card)
+    await expect(card.locator(".badge")).not_to_contain_text("Stopped")
 
 
 @pytest.mark.page("sessions", "session.fork: Fork", "session.replay: Replay", "session.close: Close")

@@ -148,6 +148,8 @@ def find_step(facts: AgentFacts, standing: AgentStatus, now: int) -> StepAdvice 
         return StepAdvice(SafeStep.ANSWER, facts.decides)
     if standing is AgentStatus.RESTING and facts.rest is not None:
         return StepAdvice(SafeStep.WAKE, facts.rest.folder)
+    if standing is AgentStatus.STOPPED:
+        return StepAdvice(SafeStep.GO_ON, "")
     if standing is AgentStatus.OVER_BUDGET and facts.budget is not None:
         scope = facts.budget.scope
         return StepAdvice(SafeStep.RAISE, scope.name if scope.kind is BudgetScopeKind.GROUP else "")

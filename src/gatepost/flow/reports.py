@@ -37,6 +37,7 @@ class SafeStep(StrEnum):
     TRACE = "trace"  # a message that failed
     RETRY = "retry"  # a message that failed
     WAKE = "wake"  # an agent that is at rest
+    GO_ON = "go_on"  # after everything was stopped
     INSPECT = "inspect"  # a managed agent that failed
     STOP = "stop"  # a turn that runs too long
     CONNECT = "connect"  # an agent to a group that has the demo's

@@ -1,4 +1,4 @@
-"""`gatepost overview`: how every agent stands, and what to do next."""
+"""`gatepost overview`: how every agent stands, and what to do next. `gatepost why`: why a message has no answer."""
 
 import click
 
@@ -6,7 +6,13 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.clock import iso
 from gatepost.core.money import render_usd
-from gatepost.serve.control.arguments.overview import AgentOverview, GatewayOverview, ShowOverviewArgs
+from gatepost.serve.control.arguments.overview import (
+    AgentOverview,
+    ExplainMissingArgs,
+    GatewayOverview,
+    ShowOverviewArgs,
+    WhyAnswer,
+)
 
 
 @click.command()
@@ -25,6 +31,14 @@ def overview_command(run: CommandRun, found: GatewayOverview) -> None:
     left = found.total - run.args["start"] - len(found.agents)
     if left > 0:
         output.print_line(f"{left} more; --start {run.args['start'] + len(found.agents)} shows them")
+
+
+@click.command()
+@from_operation(ExplainMissingArgs)
+def why_command(run: CommandRun, found: WhyAnswer) -> None:
+    output.print_line(found.text)
+    if found.next is not None:
+        output.print_line("  ", output.colored(f"→ {found.next.command}", "dim"))
 
 
 def print_health(found: GatewayOverview) -> None:

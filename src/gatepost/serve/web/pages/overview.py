@@ -74,6 +74,7 @@ STEPS = {
     SafeStep.TRACE: ("Look at the message", Tone.PLAIN),
     SafeStep.RETRY: ("Try again", Tone.GOOD),
     SafeStep.WAKE: ("Wake it", Tone.GOOD),
+    SafeStep.GO_ON: ("Go on", Tone.GOOD),
     SafeStep.INSPECT: ("Look at the agent", Tone.PLAIN),
     SafeStep.STOP: ("Stop it", Tone.BAD),
     SafeStep.CONNECT: ("Connect an agent", Tone.PLAIN),
