@@ -218,6 +218,7 @@ HIDDEN: Hidden = {
     # The overview
     (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
     (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (COMMAND, "WhyAnswer"): hide(WORDS="label asks"),
     (PAGE, "AgentOverview"): hide(SAID="active_at requests"),
     (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),
     (PAGE, "OverviewMessage"): hide(ID="id", SAID="direction"),

@@ -71,6 +71,7 @@ COMMANDS = {
         "credentials", "Invitations, chat links and webhooks; and tokens by which programs run operations."
     ),
     "tools": CommandEntry("mcp", "The tools that a group may call."),
+    "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "trace": CommandEntry("ledger", "One message's whole life, moment by moment."),
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),

@@ -269,7 +269,7 @@ async def cancel_trial(deps: OperationDeps, args: CancelTrialArgs) -> TrialCance
 
 
 def _find_trial_session(db: Db, trial_id: str) -> Session | None:
-    return next((each for each in sessions.list_open(db) if each.address == f"terminal:{trial_id}"), None)
+    return next((each for each in sessions.list_open(db) if each.address == f"{sessions.TRIAL_ROOMS}{trial_id}"), None)
 
 
 @operation

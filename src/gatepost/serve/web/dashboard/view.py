@@ -184,7 +184,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     waits: str = ""
     trouble: str = ""
     action: Action | None = None
-    link: Link | None = None  # in place of an action
+    link: Link | None = None  # where it can be looked at first
 
 
 class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
