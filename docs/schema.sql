@@ -871,7 +871,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '') STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '', rights TEXT NOT NULL DEFAULT 'talk', page INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,

@@ -367,9 +367,9 @@ async def _show_tasks(request: PageRequest, group: GroupDetails) -> list[Block]:
 
 
 async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
-    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS))
+    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS, folder=group.folder))
     spent = sum(row.micro for row in report.rows if row.key == group.folder)
-    budgets = [each for each in await request.ask(ShowBudgetsArgs()) if each.name == group.folder]
+    budgets = [each for each in await request.ask(ShowBudgetsArgs(folder=group.folder)) if each.name == group.folder]
     facts = [Fact(f"In {COST_DAYS} days", Money(spent))]
     for each in budgets:
         for label, amounts in (("Today", each.daily), ("This month", each.monthly)):

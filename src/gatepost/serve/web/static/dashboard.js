@@ -18,6 +18,8 @@ document.addEventListener("click", (event) => {
   if (opener?.dataset.opens === "dialog") pressed = opener.textContent.trim();
   const closer = event.target.closest("[data-closes]");
   if (closer) close(closer.dataset.closes);
+  const dismisser = event.target.closest("[data-dismisses]");
+  if (dismisser) at(dismisser.dataset.dismisses).replaceChildren();
   if (event.target instanceof HTMLDialogElement) event.target.close(); // beside its content
   if (event.target.closest("#menu")) showMenu(!document.body.classList.contains("menu-open"));
   if (event.target.id === "shade") showMenu(false);
