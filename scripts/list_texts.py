@@ -31,11 +31,12 @@ PLACES = (
 )
 MOST_FORMS = 16  # of one text with several endings
 _IN_TEMPLATE = re.compile(r'"([^"{}]+)" (?:~[^|]*)?\| tr|\("([^"]+)" if [^|]*?else "([^"]+)"\) \| tr')
+_HOLE = re.compile(r"\{\w*\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
 # What is no text for people: paths, names of the code, headers, SQL, markup, conditions of routes.
 _CODE = re.compile(
     r"[/#.:<_?&\[]|[a-z_.]+[=:]|[a-z]+(_[a-z]+)+\Z|[A-Z_]+\Z|(SELECT|INSERT|UPDATE|DELETE|WHERE|ORDER|AND)\b|op:|hx-|\S+/\S+\Z|"
-    r"[\w-]+; |private, |\{\w*\}\W*\Z"
+    r"[\w-]+; |private, |text/|\(\(|\^"
 )
 
 
@@ -54,7 +55,7 @@ def list_texts() -> list[str]:
 def _list_forms() -> Iterator[str]:
     """Yield the texts of the dialogs, which come from the declarations of operations."""
     load_package("gatepost.serve.control.operations")
-    for operation in OPERATIONS.values():
+    for _, operation in OPERATIONS.items():  # noqa: PERF102  it is no dict
         form = make_form(operation, {})
         texts = [form.title, *form.help.split("\n\n"), operation.summary]
         for each in form.inputs:
@@ -90,7 +91,7 @@ def _is_for_developers(node: ast.AST) -> bool:
 
 def _is_text(text: str) -> bool:
     words = text.strip()
-    return bool(_WORD.search(words)) and (" " in words or words[0].isupper()) and not _CODE.match(words)
+    return bool(_WORD.search(_HOLE.sub("", words))) and (" " in words or words[0].isupper()) and not _CODE.match(words)
 
 
 def _read_forms(node: ast.expr) -> list[str]:

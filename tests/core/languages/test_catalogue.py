@@ -12,6 +12,8 @@ TEXTS = {
     "{n} of {total} things need a look.": "{n} von {total} Dingen brauchen einen Blick.",
     "{a}/{b}": "{b} und {a}",
     "spent {amount} today": "heute {amount} ausgegeben",
+    "Allowed{changed}{lasts} by {by}{words}": "Erlaubt{changed}{lasts} von {by}{words}",
+    "Part {} of {0}:": "Teil {} von {0}:",
 }
 
 
@@ -28,6 +30,9 @@ def german() -> Catalogue:
         ("Home wants to send a.txt to Ann to Bob.", "Home will a.txt an Ann to Bob senden."),
         ("Nothing fails. 1 of 29 things need a look.", "Nichts ist kaputt. 1 von 29 Dingen brauchen einen Blick."),
         ("x/y", "y und x"),
+        ("Allowed by Ann", "Erlaubt von Ann"),
+        ("Allowed with changes by Ann: yes", "Erlaubt with changes von Ann: yes"),
+        ("Part 1 of 2:", "Teil 1 von 2:"),
         ("spent $1,234.50 today", "heute 1.234,50 $ ausgegeben"),
     ],
 )

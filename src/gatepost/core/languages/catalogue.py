@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 NAMES = {"en": "English", "de": "Deutsch"}  # as those who speak it write it
 LONGEST = 4000  # characters; what is longer is no text of ours
 MOST_PARTS = 100
-_HOLE = re.compile(r"\{([a-z_]*)\}")
+_HOLE = re.compile(r"((?:\{[a-z_0-9]*\})+)")  # those that stand together are one
 _BETWEEN = re.compile(r"(\n+|(?<=[.!?;:])\s+)")  # lines and sentences
 _END = re.compile(r"[.!?]\s")
 _MONEY = re.compile(r"\$([\d,]*\d)(\.\d+)?\Z")
@@ -51,18 +51,18 @@ class Entry:
         return sum(map(len, self._literals))
 
     def match(self, text: str) -> dict[str, str] | None:
-        """Return what stands in the holes; None if this is another text. A hole holds as little as it can, but
-        something, and only one at the end holds several sentences."""
+        """Return what stands in the holes; None if this is another text. A hole holds as little as it can, one at the
+        begin something, and only one at the end several sentences."""
         first, *others = self._literals
         if not text.startswith(first) or not text.endswith(others[-1]):
             return None
         found, at, last = dict[str, str](), len(first), len(text) - len(others[-1])
         for name, literal in zip(self._names, others[:-1], strict=False):
-            end = text.find(literal, at + 1, last)
+            end = text.find(literal, at or 1, last)
             if end < 0:
                 return None
             found[name], at = text[at:end], end + len(literal)
-        if last <= at or any(_END.search(each) for each in found.values()):
+        if last < (at or 1) or any(_END.search(each) for each in found.values()):
             return None
         found[self._names[-1]] = text[at:last]
         return found if len(others[-1]) < 2 or not _END.search(text, at, last) else None

@@ -36,18 +36,29 @@ from gatepost.serve.web.dashboard.view import (
 
 # By the first part of their names.
 SUBJECTS = {
-    "Agents and conversations": "agents engagement errands groups people programs providers questions sessions skills"
-    " worktrees",
-    "Models and money": "anthropic budget media memory openai prices tts",
-    "What agents can reach": "connectors egress search tools",
-    "Walls and limits": "sandbox",
-    "Messages and tasks": "approvals delivery files intake language schedule",
-    "Channels": "channels",
-    "Page and sign-in": "control control_socket http listen web",
-    "Keeping and backups": "backup keep restore store",
-    "This machine": "gateway gateways log telemetry timezone watchdog",
+    "Agents and conversations": (
+        "agents",
+        "engagement",
+        "errands",
+        "groups",
+        "people",
+        "programs",
+        "providers",
+        "questions",
+        "sessions",
+        "skills",
+        "worktrees",
+    ),
+    "Models and money": ("anthropic", "budget", "media", "memory", "openai", "prices", "tts"),
+    "What agents can reach": ("connectors", "egress", "search", "tools"),
+    "Walls and limits": ("sandbox",),
+    "Messages and tasks": ("approvals", "delivery", "files", "intake", "language", "schedule"),
+    "Channels": ("channels",),
+    "Page and sign-in": ("control", "control_socket", "http", "listen", "web"),
+    "Keeping and backups": ("backup", "keep", "restore", "store"),
+    "This machine": ("gateway", "gateways", "log", "telemetry", "timezone", "watchdog"),
 }
-SUBJECT_OF = {part: subject for subject, parts in SUBJECTS.items() for part in parts.split()}
+SUBJECT_OF = {part: subject for subject, parts in SUBJECTS.items() for part in parts}
 OTHER = "More"
 WHICH = (("", "All"), ("set", "Set by somebody"), ("pending", "Waiting for a restart"))
 NOTHING = EmptyState(text="Every setting has its default. Open one to change it.")
