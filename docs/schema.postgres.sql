@@ -780,6 +780,15 @@ CREATE TABLE link_visitors (
             created_at BIGINT NOT NULL,
             seen_at BIGINT NOT NULL  -- when she wrote last
         );
+CREATE TABLE memory_vectors (
+            memory_id BIGINT PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            folder TEXT COLLATE "C" NOT NULL,
+            reader TEXT COLLATE "C" NOT NULL,               -- as in memory_words
+            model TEXT COLLATE "C" NOT NULL,                -- that made it; of another one it is made anew
+            dimensions BIGINT NOT NULL,            -- 0: the model makes none of this text
+            signs TEXT COLLATE "C" NOT NULL,                -- a bit for each dimension, in hexadecimal digits
+            vector BYTEA NOT NULL                -- of length 1, 4 bytes for each dimension
+        );
 CREATE TABLE memory_words (
             folder TEXT COLLATE "C" NOT NULL,
             word TEXT COLLATE "C" NOT NULL,                 -- its beginning, folded
@@ -1022,6 +1031,7 @@ CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, 
 CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
 CREATE INDEX memories_replaces ON memories (replaces);
+CREATE INDEX memory_vectors_reader ON memory_vectors (folder, reader, model, dimensions, signs, memory_id);
 CREATE INDEX memory_words_memory ON memory_words (memory_id);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);

@@ -408,6 +408,15 @@ CREATE TABLE memories (
             ended_by TEXT NOT NULL,
             replaces INTEGER                        -- the entry that it took the place of
         , fact_key TEXT NOT NULL DEFAULT '', ended_trust TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE memory_vectors (
+            memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            folder TEXT NOT NULL,
+            reader TEXT NOT NULL,               -- as in memory_words
+            model TEXT NOT NULL,                -- that made it; of another one it is made anew
+            dimensions INTEGER NOT NULL,            -- 0: the model makes none of this text
+            signs TEXT NOT NULL,                -- a bit for each dimension, in hexadecimal digits
+            vector BLOB NOT NULL                -- of length 1, 4 bytes for each dimension
+        ) STRICT;
 CREATE TABLE memory_views (
             folder TEXT PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
             lines TEXT NOT NULL,                -- JSON: a digest of each line that was last written, by its entry
@@ -1021,6 +1030,7 @@ CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, 
 CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
 CREATE INDEX memories_replaces ON memories (replaces);
+CREATE INDEX memory_vectors_reader ON memory_vectors (folder, reader, model, dimensions, signs, memory_id);
 CREATE INDEX memory_words_memory ON memory_words (memory_id);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);

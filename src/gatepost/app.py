@@ -126,6 +126,7 @@ class Gateway:
         tools = make_tools(deps, channels, egress, self._end_session)
         self.tools, self.connectors, self.worktrees = tools.tools, tools.connectors, tools.worktrees
         self.forker, self.replayer = tools.forker, tools.replayer
+        self.meanings = tools.meanings
         self.tool_deps, self.dispatch = tools.deps, tools.dispatch
         self.sessions = make_sessions(deps, channels, egress, tools.dispatch)
         self.commands = self._make_commands(self.lease) if self.lease is not None else None
@@ -354,6 +355,7 @@ class Gateway:
                 (duties.SCHEDULE, self.schedule),
                 (duties.ERRANDS, self.errands),
                 (duties.RETENTION, self.retention),
+                (duties.MEANINGS, self.meanings),
             ):
                 tasks.create_task(self.duties.run_while_held(duty, loop.run))
             if self.membership is not None and self.commands is not None:
@@ -398,6 +400,7 @@ class Gateway:
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.supervisor.close()
+        await self.meanings.close()
         await self.models.close()
         if self.keeper is not None:
             self.keeper.stop()

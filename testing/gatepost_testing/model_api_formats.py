@@ -4,7 +4,9 @@ request's body to lines and tools, from a reply to a body, or to the events of a
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -45,6 +47,16 @@ def count_usage(spoken: ModelScriptAnswer, size: int) -> dict[str, int]:
         return spoken.reply.usage
     written = len(spoken.text) + sum(len(json.dumps(call.arguments)) for call in spoken.calls)
     return {"input": count_tokens(size), "output": written // 4 + 1}
+
+
+def make_embedding(text: str, alike: Sequence[Sequence[str]], model: str, length: int) -> list[float]:
+    """Return the sum of a direction for each word. Words of one meaning have the same direction."""
+    meanings = {word: words[0] for words in alike for word in words}
+    total = [0.0] * length
+    for word in re.findall(r"\w+", text.lower()):
+        drawn = random.Random(f"{model} {meanings.get(word, word)}")
+        total = [each + drawn.gauss(0, 1) for each in total]
+    return total
 
 
 def _text(content: Any, kinds: tuple[str, ...] = ("text",)) -> str:

@@ -29,6 +29,7 @@ from gatepost_testing.model_api_formats import (
     ModelApiFormat,
     count_tokens,
     count_usage,
+    make_embedding,
 )
 from gatepost_testing.model_script import (
     ModelScript,
@@ -43,6 +44,7 @@ from gatepost_testing.waiting import PATIENCE_S
 LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
 TRANSCRIPTIONS = "/audio/transcriptions"
+EMBEDDINGS = "/embeddings"
 MODEL = "scripted-model"
 GARBAGE = "<html>502 Bad Gateway</html>"  # what a malformed answer has in it
 STREAMED = ":streamGenerateContent"
@@ -211,6 +213,8 @@ class ModelEndpoint:
             _send(writer, 200, {"totalTokens": count_tokens(len(request.raw))})
         elif request.method == "POST" and path.endswith(TRANSCRIPTIONS):
             _send(writer, 200, {"text": self.script.heard, "usage": {"type": "duration", "seconds": 3}})
+        elif request.method == "POST" and path.endswith(EMBEDDINGS):
+            self._embed(request, writer)
         elif request.method == "GET" and path.endswith("/models"):
             model = {"id": MODEL, "object": "model", "type": "model", "display_name": MODEL, "owned_by": "gatepost"}
             _send(writer, 200, {"object": "list", "data": [model | self.listed], "has_more": False})
@@ -219,6 +223,20 @@ class ModelEndpoint:
         else:
             return await self._speak(request, shape, writer)
         return True
+
+    def _embed(self, request: RecordedRequest, writer: asyncio.StreamWriter) -> None:
+        """Texts with words of one meaning are near each other: `alike` of the script says which these are."""
+        body = request.body
+        texts = body.get("input", [])
+        if any(self.script.unreadable and self.script.unreadable in each for each in texts):
+            _send(writer, 400, CHAT.error(400, "the input is not valid"))
+            return
+        length = body.get("dimensions") or 64
+        made = [make_embedding(each, self.script.alike, f"{body.get('model')}", length) for each in texts]
+        data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(made)]
+        tokens = count_tokens(len(request.raw))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        _send(writer, 200, {"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 
     def _is_known(self, request: RecordedRequest) -> bool:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")

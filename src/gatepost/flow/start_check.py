@@ -7,7 +7,7 @@ from gatepost.core.home import Home
 from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, list_start_errors, start_check
-from gatepost.egress import audio, speech
+from gatepost.egress import audio, embeddings, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.channel_specs import list_file_specs
@@ -78,6 +78,8 @@ def check_addresses(home: Home, config: Config) -> None:
     speech.split_command(config)
     audio.find_transcription_endpoint(config)
     audio.split_command(config)
+    if embeddings.find_embedding_endpoint(config) is not None:
+        embeddings.find_embedding_price(home, config)
 
 
 @start_check

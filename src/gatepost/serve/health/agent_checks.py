@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.money import render_usd
 from gatepost.core.settings import Config
-from gatepost.egress import audio, speech, web_search
+from gatepost.egress import audio, embeddings, speech, web_search
 from gatepost.egress.prices import FILE as FILE_OF_PRICES
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range, world_of
@@ -62,6 +62,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
         *_mounts(home, config, every),
         *_limits(config, every),
         *_voice(home, config),
+        *_memory(home, config),
         *_web(config, sealed),
         *_skills(home, config, {each.name for each in sealed}),
     ]
@@ -246,6 +247,22 @@ def _voice(home: Home, config: Config) -> Iterator[Finding]:
             return
         cost = f"{render_usd(price.minute)} a minute" if price.minute else "at no cost"
         yield Finding("ok", "voice", f"transcripts of recordings are made by {model} at {where}, {cost}")
+
+
+def _memory(home: Home, config: Config) -> Iterator[Finding]:
+    """Say how memories are found. Settings that are not well are told of elsewhere."""
+    try:
+        endpoint = embeddings.find_embedding_endpoint(config)
+        price = embeddings.find_embedding_price(home, config) if endpoint is not None else None
+    except GatepostError:
+        return
+    if endpoint is None or price is None:
+        text = "memories are found by their words alone"
+        yield Finding("note", "memory", text, f"{embeddings.BASE.name} names an endpoint for embeddings")
+        return
+    cost = f"{render_usd(price.input)} for a million tokens" if price.input else "at no cost"
+    where = f"{endpoint.model} at {endpoint.base.url}"
+    yield Finding("ok", "memory", f"memories are found by their words and their meaning ({where}, {cost})")
 
 
 def _web(config: Config, sealed: list[Secret]) -> Iterator[Finding]:
