@@ -37,7 +37,10 @@ class NewGrantRule(GrantRuleFields, frozen=True, kw_only=True):
 
 
 class GrantRuleRemoval(GrantRuleFields, frozen=True, kw_only=True):
+    """`was_last`: no other rule of the group stood behind it, so it can be added again as it was."""
+
     removed: int
+    was_last: bool = False
 
 
 class RoleMemberFields(Struct, frozen=True):

@@ -147,13 +147,15 @@ async def choose_permission(deps: OperationDeps, args: ChoosePermissionArgs) -> 
 
 @operation
 async def remove_grant_rule(deps: OperationDeps, args: RemoveGrantRuleArgs) -> GrantRuleRemoval:
-    def remove(db: Db) -> int:
+    def remove(db: Db) -> GrantRuleRemoval:
+        there = [each.text for each in acl.list_rules(db, args.folder)]
         gone = acl.remove_rule(db, args.folder, args.rule)
         if not gone:
             raise NotFound("rule", f"{args.rule} of {args.folder}", "`gatepost grant list` shows them")
-        return gone
+        was_last = gone == 1 and there[-1] == args.rule
+        return GrantRuleRemoval(folder=args.folder, rule=args.rule, removed=gone, was_last=was_last)
 
-    return GrantRuleRemoval(folder=args.folder, rule=args.rule, removed=await _write_grants(deps, remove))
+    return await _write_grants(deps, remove)
 
 
 @operation
