@@ -137,3 +137,38 @@ async def test_what_cannot_be_undone_says_so_before(desk: DashboardDesk) -> None
     await desk.open("/groups/gone")
     await desk.page.get_by_role("button", name="Remove", exact=True).click()
     await expect(desk.page.locator("#dialog .final")).to_contain_text("cannot be brought back")
+
+
+@pytest.mark.slow
+@pytest.mark.page("permissions", "grant.choose: Add this", "grant.choose: *")
+async def test_a_rule_is_a_sentence_that_says_what_it_would_have_done(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home?view=may")
+    form = desk.page.locator("form.page-form", has=desk.page.locator("[name='subject']"))
+    await form.locator("[name='subject']").select_option(label="write by itself")
+    await form.locator("[name='room']").select_option(index=1)
+    room = await form.locator("[name='room']").input_value()
+    said = form.locator("[data-previews='grant.preview']")
+    await expect(said).to_contain_text("It did nothing of the kind in the last week.")
+    await said.locator("summary").click()
+    await expect(said.locator("code")).to_have_text(f"hold speak(jid={room})")
+    assert desk.ask("grant.list", folder="home")["rules"] == []
+
+    await form.get_by_role("button", name="Add this").click()
+    await expect(desk.page.locator("#toast [data-done='grant.choose']")).to_be_visible()
+    places = desk.page.locator(".choices", has=desk.page.get_by_role("heading", name="In one place"))
+    await expect(places.get_by_role("button", name="Ask me")).to_have_attribute("aria-pressed", "true")
+    await places.get_by_role("button", name="No", exact=True).click()
+    await expect(places.get_by_role("button", name="No", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert [each["text"] for each in desk.ask("grant.list", folder="home")["rules"]] == [f"!speak(jid={room})"]
+    desk.ask("grant.rm", folder="home", rule=f"!speak(jid={room})")
+
+
+@pytest.mark.slow
+async def test_an_answer_for_a_room_about_what_has_none_is_refused_at_that_input(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home?view=may")
+    form = desk.page.locator("form.page-form", has=desk.page.locator("[name='subject']"))
+    await form.locator("[name='subject']").select_option(label="publish something")
+    await form.locator("[name='room']").select_option(index=1)
+    await form.get_by_role("button", name="Add this").click()
+    field = form.locator(".field", has=desk.page.locator("[name='room']"))
+    await expect(field.get_by_role("alert")).to_contain_text("Only what it writes or sends has a room")

@@ -39,9 +39,18 @@ async function preview(place) {
     const isSilent = answer.status === 403 || (field === own.name && !own.value.trim());
     place.classList.toggle("wrong", !answer.ok);
     place.textContent = isSilent ? "" : found?.text ?? said ?? "";
+    if (found?.exact) place.append(makeExact(found.exact));
   } catch {
     if (!asked.signal.aborted) place.textContent = ""; // the gateway is away, which the page shows
   }
+}
+
+function makeExact(exact) {
+  const [folded, summary, code] = ["details", "summary", "code"].map((name) => document.createElement(name));
+  summary.textContent = "Exactly";
+  code.textContent = exact;
+  folded.append(summary, code);
+  return folded;
 }
 
 // What is wrong stands at its input -------------------------------------------------------------------------------------
