@@ -43,6 +43,7 @@ from gatepost.serve.web.dashboard.operation_form import (
 from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
+from gatepost.serve.web.dashboard.undo import make_undo
 from gatepost.serve.web.dashboard.view import (
     AgentCards,
     Link,
@@ -262,7 +263,7 @@ class Dashboard:
         if _wants_json(request):
             said = {"error": _render_error(error), "field": found.field, "said": found.text}
             return JSONResponse(said, _get_status(error))
-        shown = await render_apart("refusal.html", refusal=found, prefix=PREFIX)
+        shown = await render_apart("refusal.html", refusal=found)
         return HTMLResponse(shown, _get_status(error))
 
     def _make_refusal(
@@ -296,6 +297,8 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
         "text": _dump_answer(answer),
         "link": find_result_link(name, answer),
         "once": list_shown_once(name, answer),
+        "undo": None if args.get("dry_run") else make_undo(name, args, answer),
+        "prefix": PREFIX,
         "is_open": is_question(operation.info),
     }
 

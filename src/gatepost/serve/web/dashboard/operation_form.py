@@ -21,6 +21,7 @@ from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS, Operation
 from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
 from gatepost.serve.web.dashboard.contract import render_path
+from gatepost.serve.web.dashboard.undo import FINAL
 from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
@@ -50,7 +51,8 @@ _COMMAND = "`gatepost "
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):
-    """`fixed`: arguments that are known already and only shown."""
+    """`fixed`: arguments that are known already and only shown. `final`: why it cannot be undone. `draft`: the name by
+    which a browser keeps what was typed."""
 
     operation: str
     title: str
@@ -58,6 +60,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
     inputs: list[FormInput]
     fixed: list[FormInput]
     changes: bool
+    final: str = ""
+    draft: str = ""
 
     @property
     def takes_files(self) -> bool:
@@ -76,6 +80,8 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
         changes=not is_question(operation.info),
+        final=FINAL.get(operation.info.name, ""),
+        draft=json.dumps([operation.info.name, *sorted(given.items())]),
     )
 
 

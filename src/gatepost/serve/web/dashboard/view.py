@@ -247,6 +247,11 @@ class FormInput(Struct, frozen=True, kw_only=True):
     preview: str = ""
     previewed: tuple[str, ...] = ()
 
+    @property
+    def is_kept(self) -> bool:
+        """Return True if a browser may keep what is typed. Tables of names hold keys of platforms among others."""
+        return self.kind not in (InputKind.SECRET, InputKind.FILE, InputKind.PAIRS, InputKind.JSON)
+
 
 class FormStep(Struct, frozen=True, kw_only=True):
     """One operation of a form that runs several. `remedies`: what to do, by the `trouble` that it answers."""
