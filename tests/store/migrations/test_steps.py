@@ -39,6 +39,7 @@ FILES = {
     "0067_needed_money": "5b1a6f94d550e7da",
     "0068_errand_costs": "ff6eb50dad46ed74",
     "0069_replaced_skills": "bbd3dc5ae0855a9e",
+    "0070_instructions": "aba74e632b228b58",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {
