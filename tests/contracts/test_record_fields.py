@@ -218,6 +218,10 @@ HIDDEN: Hidden = {
     # The overview
     (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
     (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (COMMAND, "InstructionEntry"): hide(SAID="by", WORDS="is_current"),
+    (PAGE, "InstructionEntry"): hide(SAID="by", IN_COMMAND="size"),
+    (COMMAND, "InstructionChange"): hide(WORDS="entry", MACHINERY="current", ON_PAGE="undo"),
+    (COMMAND, "PutBackAnswer"): hide(MACHINERY="version"),
     (COMMAND, "WhyAnswer"): hide(WORDS="label asks"),
     (PAGE, "AgentOverview"): hide(SAID="active_at requests"),
     (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),

@@ -66,6 +66,26 @@ async def test_an_agent_is_put_to_rest_and_woken_on_its_page(desk: DashboardDesk
     assert desk.daemon.json("group", "show", "owls")["rest"] is None
 
 
+@pytest.mark.page("groups", "instructions.put_back: Put this back", "instructions.put_back: Undo")
+async def test_an_earlier_version_of_the_instructions_is_looked_at_put_back_and_that_undone(
+    desk: DashboardDesk,
+) -> None:
+    desk.ask("group.add", folder="moths")
+    for text in ("Be brief.\n", "Be brief.\nNever say no.\n"):
+        read = desk.ask("group.read_file", folder="moths", path="AGENTS.md")
+        desk.ask("group.write_file", folder="moths", path="AGENTS.md", content=text, version=read["version"])
+    await desk.open("/groups/moths")
+    earlier = desk.page.locator("details", has_text="Earlier versions")
+    await earlier.locator("summary").click()
+    await earlier.get_by_role("link", name="See what is different").first.click()
+    await expect(desk.page.locator("pre.diff .removed")).to_have_text("- Never say no.")
+    await desk.press("Put this back", "instructions.put_back", by_key=True)
+    assert desk.ask("group.read_file", folder="moths", path="AGENTS.md")["text"] == "Be brief.\n"
+    await expect(desk.page.locator("main")).to_contain_text("The agent goes by this version now.")
+    await desk.press("Undo", "instructions.put_back")
+    assert desk.ask("group.read_file", folder="moths", path="AGENTS.md")["text"].endswith("Never say no.\n")
+
+
 @pytest.mark.page("groups", "group.add: New agent", "group.set: Change", "group.rm: Remove")
 async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     await desk.open("/groups")

@@ -43,8 +43,8 @@ ERASED_WITH = {
 NOT_PERSONAL = {
     "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "database_lives",
     "duties", "egress_log", "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves",
-    "group_places", "groups", "incarnations", "link_signatures", "prompt_sizes", "restored_rows", "routes",
-    "memory_views", "rule_state", "shared_folders",
+    "group_places", "groups", "incarnations", "instructions", "link_signatures", "prompt_sizes",
+    "restored_rows", "routes", "memory_views", "rule_state", "shared_folders",
     "schema_version", "secret_bindings", "skill_adoptions", "skill_contents", "skills",
     "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",

@@ -34,6 +34,7 @@ COMMANDS = {
     "gateway": CommandEntry("gateways", "The gateways that share a store."),
     "grant": CommandEntry("access", "The rights of groups, people and roles."),
     "group": CommandEntry("groups", "The agents and their folders."),
+    "instructions": CommandEntry("groups", "What agents are told by AGENTS.md, version by version."),
     "invite": CommandEntry("credentials", "Codes that let people into a group."),
     "keep": CommandEntry(
         "ledger", "How long things are kept, how much there is of each, and removing what is over age now."
@@ -71,10 +72,10 @@ COMMANDS = {
         "credentials", "Invitations, chat links and webhooks; and tokens by which programs run operations."
     ),
     "tools": CommandEntry("mcp", "The tools that a group may call."),
-    "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "trace": CommandEntry("ledger", "One message's whole life, moment by moment."),
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),
     "user": CommandEntry("users", "The people, and what each may do."),
+    "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "worktree": CommandEntry("worktrees", "Copies of your repositories that agents work in."),
 }

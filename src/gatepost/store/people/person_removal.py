@@ -54,6 +54,7 @@ NAMED = (
     ("grants", "added_by"),
     ("group_members", "added_by"),
     ("identities", "paired_by"),
+    ("instructions", "written_by"),
     ("memberships", "added_by"),
     ("memories", "ended_by"),
     ("newcomers", "decided_by"),
