@@ -40,6 +40,7 @@ FILES = {
     "0068_errand_costs": "ff6eb50dad46ed74",
     "0069_replaced_skills": "bbd3dc5ae0855a9e",
     "0070_page_invitations": "604dfdb9ee265a09",
+    "0071_threads": "e67b4cd78b9c3484",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {
