@@ -52,11 +52,11 @@ def hold_unknown_room(
     receipt = Receipt(message_id=context.id, new=True, state=InboxState.HELD)
     added = (asked,) if asked.added else ()
     context.rules.renew(context.db)
-    said_so = rights == "guest" and _notify_stranger(context, added)
+    said_so = rights == "guest" and _add_notice(context, added)
     return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added, notified=said_so)
 
 
-def _notify_stranger(context: MessageContext, asked: Sequence[AskedRequest]) -> bool:
+def _add_notice(context: MessageContext, asked: Sequence[AskedRequest]) -> bool:
     """Tell somebody unknown in their direct chat that somebody was asked about them. A request is the first one about
     them once, so they are told once, also after a restart or a no."""
     arrival = context.arrival
@@ -90,7 +90,7 @@ def hold_strangers(
     if any(each is not None and each.added for each in asked):
         context.rules.renew(context.db)
     held = tuple(each for each in asked if each is not None)
-    _notify_stranger(context, held)
+    _add_notice(context, held)
     return held
 
 
