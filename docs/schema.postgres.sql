@@ -357,6 +357,24 @@ CREATE TABLE switches (
         turned_by TEXT COLLATE "C" NOT NULL,
         since BIGINT NOT NULL
     );
+CREATE TABLE thread_marks (
+            person TEXT COLLATE "C" NOT NULL,
+            instance TEXT COLLATE "C" NOT NULL,
+            address TEXT COLLATE "C" NOT NULL,
+            thread TEXT COLLATE "C" NOT NULL,
+            mark TEXT COLLATE "C" NOT NULL,                 -- pinned | archived
+            marked_at BIGINT NOT NULL,
+            PRIMARY KEY (person, instance, address, thread)
+        );
+CREATE TABLE threads (
+            instance TEXT COLLATE "C" NOT NULL,
+            address TEXT COLLATE "C" NOT NULL,
+            thread TEXT COLLATE "C" NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            named_by TEXT COLLATE "C" NOT NULL,
+            named_at BIGINT NOT NULL,
+            PRIMARY KEY (instance, address, thread)
+        );
 CREATE TABLE trusted_setups (
             project TEXT COLLATE "C" NOT NULL,
             digest TEXT COLLATE "C" NOT NULL,

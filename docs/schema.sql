@@ -864,6 +864,24 @@ CREATE TABLE tasks (
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
         , title TEXT NOT NULL DEFAULT '', max_cost INTEGER) STRICT;
+CREATE TABLE thread_marks (
+            person TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            mark TEXT NOT NULL,                 -- pinned | archived
+            marked_at INTEGER NOT NULL,
+            PRIMARY KEY (person, instance, address, thread)
+        ) STRICT;
+CREATE TABLE threads (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            name TEXT NOT NULL,
+            named_by TEXT NOT NULL,
+            named_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread)
+        ) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,

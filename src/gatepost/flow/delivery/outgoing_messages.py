@@ -112,6 +112,11 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.policy if kind else RoomPolicy.STRICT
 
+    def asks_strangers(self, instance: str) -> bool:
+        """Return True if people are asked about somebody unknown who writes there directly."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.asks_strangers
+
     def is_known(self, instance: str) -> bool:
         """Return True if the channel instance is switched on."""
         return instance in self._kinds

@@ -79,6 +79,7 @@ _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
 DETAILS = "Details"  # the last field of a card: ids and exact names
 _PRICE = re.compile(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
+DIRECT = "direct"  # in a request about somebody unknown: they wrote in a chat of their own
 LONGEST_REASON = 500  # characters of why somebody refuses
 _NO_BECAUSE = re.compile(
     r"\s*(?:no|nope|deny|nein)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=(?:because|weil)\s+\w))", re.IGNORECASE
@@ -101,6 +102,8 @@ ALLOW_ALWAYS = AnswerChoice("Always allow", RequestState.ALLOWED, AnswerLasts.AL
 ALLOW_EACH_TIME = AnswerChoice("Allow each time", RequestState.ALLOWED, AnswerLasts.SESSION)
 DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
+LET_IN = AnswerChoice("Let in", RequestState.ALLOWED, AnswerLasts.ALWAYS, style="primary")
+KEEP_OUT = AnswerChoice("Keep out", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 SEND = AnswerChoice("Send them", RequestState.ALLOWED)
 FREE = AnswerChoice("It costs nothing", RequestState.ALLOWED, price="0")
@@ -116,6 +119,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     if request.kind is RequestKind.CALL:
         lasting = (ALLOW_SESSION, *((ALLOW_ALWAYS,) if request.rule else ()))
         return (ALLOW_ONCE, *(lasting if alone else ()), DENY)
+    if request.kind is RequestKind.SENDER and DIRECT in request.input and alone:
+        return (LET_IN, DENY, KEEP_OUT)
     if request.kind is RequestKind.SENDER:
         return (ALLOW_ONCE, *((ALLOW_ALWAYS,) if alone else ()), DENY, BLOCK)
     if request.kind is RequestKind.ROOM:
