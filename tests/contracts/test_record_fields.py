@@ -57,6 +57,11 @@ HIDDEN: Hidden = {
     (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),
     (PAGE, "LocalService"): hide(DETAIL="name url"),
     (PAGE, "GroupRest"): hide(DETAIL="by since_at"),
+    # Previews, and what is only confirmed
+    (COMMAND, "PermissionPreview"): hide(WORDS="calls more"),
+    (COMMAND, "GrantRuleRemoval"): hide(MACHINERY="was_last"),
+    (COMMAND, "SchedulePreview"): hide(WORDS="text"),
+    (PAGE, "ErasureReport"): hide(GIVEN="person", DETAIL="erased stand_in rewritten"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
     (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),

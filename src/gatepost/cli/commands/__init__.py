@@ -60,6 +60,7 @@ COMMANDS = {
     "rule": CommandEntry("access", "Standing instructions that an agent gets in every turn."),
     "sandbox": CommandEntry("sandboxes", "Look around where an agent lives."),
     "secret": CommandEntry("secrets", "Keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."),
+    "service": CommandEntry("daemon", "The gateway as a service of this machine: install, status, logs, restart."),
     "session": CommandEntry("sessions", "The conversations of agents."),
     "settings": CommandEntry("settings", "Every setting, its value and where that came from."),
     "site": CommandEntry("sites", "Pages of groups."),
