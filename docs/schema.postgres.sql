@@ -373,7 +373,7 @@ CREATE TABLE users (
         id TEXT COLLATE "C" PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT COLLATE "C" NOT NULL DEFAULT '',
         created_at BIGINT NOT NULL
-    );
+    , language TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE worktrees (
             project TEXT COLLATE "C" NOT NULL,
             slug TEXT COLLATE "C" NOT NULL,
@@ -685,7 +685,7 @@ CREATE TABLE tokens (
             created_at BIGINT NOT NULL,
             revoked_at BIGINT,
             last_used_at BIGINT
-        , instructions TEXT COLLATE "C" NOT NULL DEFAULT '', signature TEXT COLLATE "C" NOT NULL DEFAULT 'none', signing_key TEXT COLLATE "C" NOT NULL DEFAULT '', origins TEXT COLLATE "C" NOT NULL DEFAULT '');
+        , instructions TEXT COLLATE "C" NOT NULL DEFAULT '', signature TEXT COLLATE "C" NOT NULL DEFAULT 'none', signing_key TEXT COLLATE "C" NOT NULL DEFAULT '', origins TEXT COLLATE "C" NOT NULL DEFAULT '', rights TEXT COLLATE "C" NOT NULL DEFAULT 'talk', page BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE user_roles (
         user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         role TEXT COLLATE "C" NOT NULL,                     -- owner | admin

@@ -880,7 +880,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '') STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '', rights TEXT NOT NULL DEFAULT 'talk', page INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -929,7 +929,7 @@ CREATE TABLE users (
         id TEXT PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
-    ) STRICT;
+    , language TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE wanted_forks (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
             parent_id TEXT NOT NULL,        -- a session, which may be gone

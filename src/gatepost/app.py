@@ -38,6 +38,7 @@ from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, St
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
+from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
@@ -51,6 +52,7 @@ from gatepost.flow.store_watch import StoreLife, StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
 from gatepost.serve.agents.service import AgentService
+from gatepost.serve.backups.backup_runs import BackupLoop
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store.engine.deadline import NEVER, UNIT_S
@@ -152,6 +154,7 @@ class Gateway:
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
+        self.backups = BackupLoop(home, config, self.clock, self._tell_owners)
         alone = self.lease is None
         self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
@@ -278,6 +281,10 @@ class Gateway:
         self.models.move(config)
         self.prices.move(config)
 
+    async def _tell_owners(self, key: str, text: str) -> None:
+        for room in await self.store.write(add_owner_notices, self.channels, key, text, self.clock.now()):
+            self.events.room(*room)
+
     def _show_switches(self) -> None:
         for channel in self.adapters.values():
             if isinstance(channel, LocalChannel):
@@ -366,6 +373,7 @@ class Gateway:
             if self.life is not None:
                 tasks.create_task(self.life.run())
             tasks.create_task(self.store_watch.run())
+            tasks.create_task(self.backups.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.intake.late_files.run())

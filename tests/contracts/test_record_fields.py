@@ -47,6 +47,16 @@ HIDDEN: Hidden = {
     (COMMAND, "RunningTask"): hide(WORDS="fired"),
     (COMMAND, "RunCosts"): hide(WORDS="runs micro estimated"),
     (PAGE, "RunCosts"): hide(WORDS="runs micro estimated"),
+    # Health, backups, models on this machine
+    (COMMAND, "Finding"): hide(WORDS="mend"),
+    (PAGE, "Finding"): hide(WORDS="mend"),
+    (COMMAND, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
+    (PAGE, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
+    (PAGE, "BackupProof"): hide(DETAIL="at seconds version steps"),
+    (PAGE, "LocalFindings"): hide(WORDS="services"),
+    (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),
+    (PAGE, "LocalService"): hide(DETAIL="name url"),
+    (PAGE, "GroupRest"): hide(DETAIL="by since_at"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
     (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),
@@ -208,6 +218,7 @@ HIDDEN: Hidden = {
     # The overview
     (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
     (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (COMMAND, "WhyAnswer"): hide(WORDS="label asks"),
     (PAGE, "AgentOverview"): hide(SAID="active_at requests"),
     (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),
     (PAGE, "OverviewMessage"): hide(ID="id", SAID="direction"),

@@ -26,7 +26,7 @@ from gatepost.egress.web_search import SEARCH_WEB, WebSearch, find_search_servic
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import LOOK_S, DeliveryLoop
 from gatepost.flow.delivery.growing_messages import GrowingMessages
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.outgoing_messages import LANGUAGE, ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.errand_loop import ErrandLoop, ErrandSessionCloser
 from gatepost.flow.gateways.duties import Duties
@@ -99,7 +99,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     kinds: dict[str, ChannelKind] = {}
     adapters: dict[str, Channel] = {}
     supervisor = _make_supervisor(deps, kinds, adapters, extra)
-    channels = ChannelInstances(kinds, adapters, deps.config[TTL_S])
+    channels = ChannelInstances(kinds, adapters, deps.config[TTL_S], deps.config[LANGUAGE])
     typing = TypingIndicator(adapters, channels)
     drafts = DraftRelay(adapters, GrowingMessages(deps.store, deps.clock, channels, deps.events), channels.shows_drafts)
     channels.get_draft = drafts.get_text

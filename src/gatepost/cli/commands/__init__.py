@@ -14,7 +14,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
-    "backup": CommandEntry("store", "Everything but the keys in one file, with the gateway up or down."),
+    "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),
     "bridge": CommandEntry(
         "mcp", "Connect an MCP client that uses stdio to the gateway, or, inside a sandbox, to the tools."
     ),
@@ -71,6 +71,7 @@ COMMANDS = {
         "credentials", "Invitations, chat links and webhooks; and tokens by which programs run operations."
     ),
     "tools": CommandEntry("mcp", "The tools that a group may call."),
+    "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "trace": CommandEntry("ledger", "One message's whole life, moment by moment."),
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),

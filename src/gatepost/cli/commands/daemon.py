@@ -7,6 +7,7 @@ import time
 
 import click
 
+from gatepost.cli import output
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.home import Home
@@ -57,8 +58,6 @@ def down_command(home: str | None, timeout: float, drain: bool, within: float) -
 
     The work of its agents is continued: by other gateways on the same store at once, else by the next start.
     """
-    from gatepost.cli import output
-
     place = homes.find(home)
     holder = home_lock.find_holder(place)
     if holder is None:

@@ -36,7 +36,8 @@ from gatepost.flow.skills.skill_needs import has_program
 from gatepost.gate.policies import SEARCH_SERVICE
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
-from gatepost.serve.health.findings import Finding
+from gatepost.serve.health.findings import Finding, Mend
+from gatepost.serve.health.machine_checks import CLOSE, list_open_paths
 from gatepost.store.engine.place import StorePlace, get_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
@@ -85,7 +86,8 @@ def _keyring(home: Home, every: list[Secret]) -> Iterator[Finding]:
     try:
         ring = keyring.read()
     except SetupError as error:
-        yield Finding("fail", "key ring", str(error), "until then no secret can be opened")
+        mend = CLOSE if home.path / FILE in list_open_paths(home) else None
+        yield Finding("fail", "key ring", str(error), "until then no secret can be opened", mend)
         return
     if ring is None and sealed:
         what = "1 secret is" if sealed == 1 else f"{sealed} secrets are"
@@ -149,7 +151,8 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
     uid = _sandbox_uid(config)
     for provider in sorted({group.provider or config[PROVIDER] for group in every} | {config[PROVIDER]}):
         try:
-            wanted = {name: find_program(config, home, name) for name in load_spec(home, provider).programs}
+            spec = load_spec(home, provider)
+            wanted = {name: find_program(config, home, name) for name in spec.programs}
         except GatepostError as error:
             yield Finding("fail", "programs", str(error))
             continue
@@ -157,7 +160,10 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
             path = found or (Path(visible) if (visible := shutil.which(name)) else None)
             if path is None:
                 text = f"{provider} is in use and needs the program {name}, which is not here"
-                yield Finding("warn", "programs", text, f"gatepost connect {provider}, or name it in `programs`")
+                cure = f"gatepost connect {provider}, or name it in `programs`"
+                user = next((each.folder for each in every if each.provider in (provider, "")), "")
+                mend = Mend("connect.install", "Install it", {"folder": user, "provider": provider})
+                yield Finding("warn", "programs", text, cure, mend if spec.package and user else None)
             elif uid is not None and not (path.stat().st_mode & stat.S_IXOTH and may_read(path, uid)):
                 text = f"{path} cannot be run inside sandboxes, which are uid {uid}"
                 yield Finding("warn", "programs", text, f"chmod go+rx {path}")

@@ -79,6 +79,19 @@ class RenameUserArgs(OperationArgs[UserDetails], frozen=True):
     name: Annotated[str, argument("The name."), Meta(min_length=1, max_length=100)]
 
 
+@declares("user.language", right=USERS_WRITE, answers_all=True)
+class ChooseLanguageArgs(OperationArgs[UserDetails], frozen=True):
+    """Choose the language in which the gateway itself speaks to a person: the page, its notices, answers to commands.
+
+    Everybody may choose their own.
+    """
+
+    language: Annotated[
+        str, argument("The language; empty: as the browser asks for.", "LANGUAGE", examples=("de", "en"))
+    ]
+    id: Annotated[str, option("One of the person's identities (default: your own).")] = ""
+
+
 @declares("user.role", right=USERS_WRITE)
 class GiveRoleArgs(OperationArgs[UserDetails], frozen=True):
     """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""

@@ -4,6 +4,7 @@ and close entrances, list who came, let in, deny."""
 from collections.abc import Callable
 
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.process.home_lock import read_holder
 from gatepost.core.records import asdict, extend, replace
 from gatepost.flow import grant_changes, pairing
@@ -17,11 +18,13 @@ from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments import routes
 from gatepost.serve.control.arguments.users import (
+    USERS_WRITE,
     AddMemberArgs,
     AddUserArgs,
     AllowNewcomerArgs,
     AllowUserArgs,
     BlockUserArgs,
+    ChooseLanguageArgs,
     CloseEntranceArgs,
     DenyNewcomerArgs,
     ForgetUserArgs,
@@ -95,6 +98,23 @@ async def rename(deps: OperationDeps, args: RenameUserArgs) -> UserDetails:
         if not users.set_name(db, identities.get_person(db, args.id), name):
             raise NotFound("user", args.id, "`gatepost user list` shows them")
         return _read_user(db, args.id)
+
+    return await deps.write(change)
+
+
+@operation
+async def choose_language(deps: OperationDeps, args: ChooseLanguageArgs) -> UserDetails:
+    if args.language and args.language not in list_languages():
+        raise Invalid("language", f"there are no texts in it; there are: {', '.join(list_languages())}")
+
+    def change(db: Db) -> UserDetails:
+        caller = OWNER if deps.caller == OPERATOR else deps.caller
+        person = identities.get_person(db, args.id or caller)
+        if person != identities.get_person(db, caller) and not has_right(db, caller, f"op:{USERS_WRITE}", ROOT_FOLDER):
+            raise Refused(caller, "choose the language of", person, f"it needs op:{USERS_WRITE}")
+        if not users.set_language(db, person, args.language):
+            raise NotFound("user", person, "`gatepost user list` shows them")
+        return _read_user(db, person)
 
     return await deps.write(change)
 

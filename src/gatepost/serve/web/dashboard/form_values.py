@@ -4,7 +4,9 @@ Whoever may not see them fills in the form without.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+from zoneinfo import available_timezones
 
 from msgspec import to_builtins
 
@@ -13,7 +15,7 @@ from gatepost.core.records import replace
 from gatepost.serve.control.arguments.groups import ShowGroupArgs
 from gatepost.serve.web.dashboard.contract import PageRequest
 from gatepost.serve.web.dashboard.operation_form import OperationForm
-from gatepost.serve.web.dashboard.view import FormInput
+from gatepost.serve.web.dashboard.view import FormInput, InputKind
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups
 
@@ -29,7 +31,17 @@ async def fill_form(request: PageRequest, form: OperationForm, given: Mapping[st
     offers = {name: found for kind in (AGENTS, ROOMS) if names & kind for name, found in await _offer(request, kind)}
     now = await _read_settings(request, form, given)
     inputs = [_fill(each, offers.get(each.name, ()), now.get(each.name, "")) for each in form.inputs]
-    return replace(form, inputs=inputs)
+    return replace(form, inputs=[_offer_zones(each) if each.kind is InputKind.ZONE else each for each in inputs])
+
+
+def _offer_zones(field: FormInput) -> FormInput:
+    return replace(field, offered=list_zones())
+
+
+@cache
+def list_zones() -> tuple[str, ...]:
+    """Return the time zones that this machine knows by the name of a place."""
+    return ("UTC", *sorted(each for each in available_timezones() if "/" in each and not each.startswith("Etc/")))
 
 
 def _fill(field: FormInput, offered: tuple[str, ...], now: str) -> FormInput:

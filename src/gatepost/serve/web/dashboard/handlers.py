@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.languages.catalogue import translate
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
@@ -39,6 +40,7 @@ from gatepost.serve.web.dashboard.operation_form import (
     parse_form,
     render_done,
 )
+from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
@@ -157,7 +159,7 @@ class Dashboard:
             "menu": make_menu(shown, page, sidebar.waiting),
             "tabs": view.tabs or make_tabs(shown, page),
             "sidebar": sidebar,
-            "title": view.title or (get_heading(shown, page) if page else ""),
+            "title": view.title or (translate(get_heading(shown, page)) if page else ""),
             "query": request.query_params,
             "address": request.url.path,
             "now": self._deps.operation_deps.clock.now(),
@@ -235,20 +237,44 @@ class Dashboard:
             raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
 
     async def run(self, request: Request) -> Response:
-        """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
+        """Run an operation as this person. A wrong argument is said at its input, and the form keeps what was typed."""
+        operation, sent = None, dict[str, str]()
         try:
             operation = self._deps.operations[request.path_params["operation"]]
-            args = parse_form(operation, *await _read_form(request))
+            sent, files = await _read_form(request)
+            args = parse_form(operation, sent, files)
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
-            if _wants_json(request):
-                return JSONResponse({"error": _render_error(error)}, _get_status(error))
-            return HTMLResponse(await render_apart("refusal.html", text=_render_error(error)), _get_status(error))
+            return await self._refuse(request, operation, error, sent)
         if _wants_json(request):
             body = msgspec.json.encode({"answer": answer}, enc_hook=str)
             return Response(body, media_type="application/json")
         shown = await render_apart("result.html", **await asyncio.to_thread(_make_result, operation, args, answer))
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
+
+    async def _refuse(
+        self, request: Request, operation: Operation | None, error: GatepostError, sent: Mapping[str, str]
+    ) -> Response:
+        found = FormRefusal(text=render_refusal(error))
+        if not isinstance(error, Unavailable):  # the store may be what is away
+            store = self._deps.operation_deps.store
+            found = await store.read(self._make_refusal, operation, error, sent, request.state.user)
+        if _wants_json(request):
+            said = {"error": _render_error(error), "field": found.field, "said": found.text}
+            return JSONResponse(said, _get_status(error))
+        shown = await render_apart("refusal.html", refusal=found, prefix=PREFIX)
+        return HTMLResponse(shown, _get_status(error))
+
+    def _make_refusal(
+        self, db: Db, operation: Operation | None, error: GatepostError, sent: Mapping[str, str], person: str
+    ) -> FormRefusal:
+        rights = read_operation_rights(db, person)
+        places = KnownPlaces(
+            pages=self._list_shown(db, person),
+            operations=self._deps.operations,
+            may=lambda info: may_run(rights, info),
+        )
+        return make_refusal(operation, error, sent, places)
 
 
 def _wants_json(request: Request) -> bool:

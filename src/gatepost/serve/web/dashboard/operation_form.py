@@ -18,7 +18,7 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.core.record_changes import NO, YES, parse_pairs, parse_texts
 from gatepost.core.records import replace
-from gatepost.serve.control.contract import Operation
+from gatepost.serve.control.contract import OPERATIONS, Operation
 from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
 from gatepost.serve.web.dashboard.contract import render_path
 from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
@@ -34,11 +34,15 @@ FRONT = {
     ("token.add", "webhook"): ("label", "instructions", "signature"),
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
-    ("task.add", ""): ("prompt", "at", "every", "cron"),
+    ("task.add", ""): ("prompt", "when"),
     ("budget.set", ""): ("folder", "daily", "monthly"),
     ("group.add", ""): ("name", "provider"),
     ("memory.add", ""): ("about",),
 }
+# By operation and input: the operation that says what would come of it.
+PREVIEWS = {("task.add", "when"): "task.preview", ("task.set", "when"): "task.preview"}
+ZONES = frozenset({"tz", "timezone"})
+OWN_ZONE = frozenset({"task.add"})  # operations that take the zone of whoever fills in the form
 DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -64,7 +68,7 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     required_first = sorted(list_inputs(operation.args), key=lambda each: not each.required)
     fields = map(_make_text_field, required_first)
-    inputs = [_make_input(each, given.get(each.name), front) for each in fields]
+    inputs = [_complete_input(operation, _make_input(each, given.get(each.name), front)) for each in fields]
     return OperationForm(
         operation=operation.info.name,
         title=render_title(operation.info.name),
@@ -73,6 +77,17 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
         fixed=[each for each in inputs if each.name in given],
         changes=not is_question(operation.info),
     )
+
+
+def _complete_input(operation: Operation, field: FormInput) -> FormInput:
+    if field.kind is InputKind.ZONE:
+        return replace(field, own_zone=operation.info.name in OWN_ZONE)
+    preview = PREVIEWS.get((operation.info.name, field.name))
+    if preview is None:
+        return field
+    taken = {each.name for each in list_fields(OPERATIONS[preview].args)}
+    previewed = tuple(each.name for each in list_fields(operation.args) if each.name in taken)
+    return replace(field, preview=preview, previewed=previewed)
 
 
 def _make_text_field(field: ArgumentField) -> ArgumentField:
@@ -147,6 +162,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.FILE
     if kind is not str:
         return InputKind.JSON
+    if argument.name in ZONES:
+        return InputKind.ZONE
     if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
@@ -268,6 +285,7 @@ WORDS = {
     "agents_md": "AGENTS.md",
     "api": "API",
     "cron": "on a calendar",
+    "group": "agent",
     "cwd": "working folder",
     "grant_option": "may pass it on",
     "folder": "agent",
@@ -321,6 +339,7 @@ PARTICIPLES = {
     "write": "saved",
 }
 DONE = {
+    "user.language": "Language chosen.",
     "group.rest": "It rests: what is written to it waits.",
     "group.wake": "It goes on with what waited.",
     "group.move": "It has moved, or is on its way; its page says where it is.",

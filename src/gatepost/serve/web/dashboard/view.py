@@ -184,7 +184,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     waits: str = ""
     trouble: str = ""
     action: Action | None = None
-    link: Link | None = None  # in place of an action
+    link: Link | None = None  # where it can be looked at first
 
 
 class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
@@ -221,9 +221,13 @@ class InputKind(StrEnum):
     JSON = "json"  # what has a structure of its own
     SECRET = "secret"
     FILE = "file"
+    ZONE = "zone"  # a time zone
 
 
 class FormInput(Struct, frozen=True, kw_only=True):
+    """`preview`: the operation that says beside it, while somebody types, what would come of it. It is asked with the
+    inputs of the form that `previewed` names."""
+
     name: str
     label: str
     kind: InputKind
@@ -239,6 +243,9 @@ class FormInput(Struct, frozen=True, kw_only=True):
     rows: int = 3  # of a long text
     front: bool = False  # among those that are needed, though it is not
     autocomplete: str = "off"  # what a browser may fill in
+    own_zone: bool = False  # the browser's, until another is named
+    preview: str = ""
+    previewed: tuple[str, ...] = ()
 
 
 class FormStep(Struct, frozen=True, kw_only=True):

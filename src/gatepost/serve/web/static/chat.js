@@ -16,6 +16,7 @@ import { Search } from "/static/search.js";
 import { Talk, titleOf } from "/static/conversation.js";
 import { drawRooms, List } from "/static/view.js";
 import { showWork, Work } from "/static/tool_activity.js";
+import { Unanswered } from "/static/unanswered.js";
 
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
@@ -25,12 +26,13 @@ const list = new List($("message-list"), {
   press: (line, button, text) => press(talk.at(line.room, line.thread), line, button, text, redraw),
   react: (line, face) => react(line, face).catch((error) => say(error.message, "OK", () => say(""))),
   answer: (line) => composer.answer(line), pin: (line) => pins.toggle(line),
-  edit: (line) => composer.edit(line),
+  edit: (line) => composer.edit(line), help: (line, button) => unanswered.press(line, button),
 });
 const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
 const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
 const notifications = new Notifications($("notify"), open);
 const work = new Work(() => draw());
+const unanswered = new Unanswered({ changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 const pins = new Pins($("pins"), { jump, changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 let current = null;
 let pinned = true; // the end is in view, and is to stay there
@@ -49,6 +51,7 @@ function draw() {
   };
   const doing = work.attach(lines);
   pins.mark(lines);
+  unanswered.attach(lines);
   list.draw(lines, find, current.newFrom);
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;

@@ -75,9 +75,24 @@ function fold(line, body) {
   body.after(button);
 }
 
+// Why it has no answer, and what helps.
+function drawWhy(line, act) {
+  const why = make("span", "why");
+  why.setAttribute("role", "status");
+  why.append(make("span", "", line.why.text));
+  if (line.why.next) {
+    const button = make("button", "", line.why.label);
+    button.type = "button";
+    button.addEventListener("click", () => act.help(line, button));
+    why.append(" ", button);
+  }
+  return why;
+}
+
 function drawUnder(line, act) {
   const under = make("div", "under");
-  const [quiet, bad] = stateOf(line);
+  if (line.why) under.append(drawWhy(line, act));
+  const [quiet, bad] = line.why ? ["", ""] : stateOf(line);
   if (quiet) under.append(make("span", "state", quiet));
   if (bad) under.append(make("span", "state bad", bad));
   if (line.state === "unsent") {
