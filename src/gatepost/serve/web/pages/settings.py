@@ -49,7 +49,7 @@ SUBJECTS = {
         "skills",
         "worktrees",
     ),
-    "Models and money": ("anthropic", "budget", "media", "memory", "openai", "prices", "tts"),
+    "Models and money": ("anthropic", "budget", "embeddings", "google", "media", "memory", "openai", "prices", "tts"),
     "What agents can reach": ("connectors", "egress", "search", "tools"),
     "Walls and limits": ("sandbox",),
     "Messages and tasks": ("approvals", "delivery", "files", "intake", "language", "schedule"),
