@@ -42,7 +42,14 @@ FRONT = {
 }
 # By operation and input: the operation that says what would come of it.
 PREVIEWS = {("task.add", "when"): "task.preview", ("task.set", "when"): "task.preview"}
-ZONES = frozenset({"tz", "timezone"})
+# Texts with a control of their own, by the name of the input.
+KINDS = {
+    "tz": InputKind.ZONE,
+    "timezone": InputKind.ZONE,
+    "model": InputKind.MODEL,
+    "host": InputKind.HOST,
+    "tool": InputKind.TOOL,
+}
 OWN_ZONE = frozenset({"task.add"})  # operations that take the zone of whoever fills in the form
 DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -168,8 +175,10 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.FILE
     if kind is not str:
         return InputKind.JSON
-    if argument.name in ZONES:
-        return InputKind.ZONE
+    if argument.spec.metavar == "USD":
+        return InputKind.MONEY
+    if (own := KINDS.get(argument.name.rpartition(".")[2])) is not None:
+        return own
     if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
