@@ -64,7 +64,7 @@ async def test_an_error_stands_at_its_input_until_that_is_changed(desk: Dashboar
     await dialog.locator("summary", has_text="Further settings").click()  # folded away
     await send.click()
     await expect(dialog.locator("[name='max_cost']")).to_be_focused()
-    await expect(dialog.get_by_role("alert")).to_have_count(1)
+    await expect(dialog.get_by_role("alert")).to_have_text("Write an amount in US dollars, such as 2.50.")
     await desk.submit("task.add", max_cost="1")
 
 
@@ -172,3 +172,29 @@ async def test_an_answer_for_a_room_about_what_has_none_is_refused_at_that_input
     await form.get_by_role("button", name="Add this").click()
     field = form.locator(".field", has=desk.page.locator("[name='room']"))
     await expect(field.get_by_role("alert")).to_contain_text("Only what it writes or sends has a room")
+
+
+@pytest.mark.slow
+async def test_amounts_and_hosts_are_taken_as_people_write_them(desk: DashboardDesk) -> None:
+    await desk.open("/costs")
+    await desk.page.get_by_role("button", name="Set a budget").first.click()
+    await desk.submit("budget.set", folder="home", daily="2,50")
+    [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
+    assert budget["daily"]["limit_usd"] == 2.5
+
+    await desk.open("/egress")
+    await desk.press("Allow a host", "egress.allow", host="https://docs.example.com/page")
+    assert [each["host"] for each in desk.ask("egress.list")] == ["docs.example.com"]
+
+
+@pytest.mark.slow
+async def test_what_is_missing_is_said_at_its_input(desk: DashboardDesk) -> None:
+    await desk.open("/egress")
+    await desk.page.get_by_role("button", name="Allow a host").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.locator("button[type=submit]").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("This is needed.")
+    await expect(dialog.locator("[name='host']")).to_be_focused()
+    await dialog.locator("[name='host']").fill("two words")
+    await dialog.locator("button[type=submit]").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("Write a name alone, such as example.com.")

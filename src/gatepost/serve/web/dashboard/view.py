@@ -222,6 +222,10 @@ class InputKind(StrEnum):
     SECRET = "secret"
     FILE = "file"
     ZONE = "zone"  # a time zone
+    MONEY = "money"  # an amount in USD
+    MODEL = "model"
+    HOST = "host"
+    TOOL = "tool"
 
 
 class FormInput(Struct, frozen=True, kw_only=True):
@@ -238,6 +242,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
     example: str = ""
     offered: tuple[str, ...] = ()  # what may be picked; anything else may be typed
+    said: tuple[str, ...] = ()  # beside each that is offered
     least: int | None = None
     most: int | None = None
     rows: int = 3  # of a long text

@@ -72,6 +72,34 @@ document.addEventListener("input", (event) => {
   if (field?.querySelector(".wrong-input")) forgetTroubles(field);
 });
 
+// What a browser refuses by itself is said in the same place, also where that was folded away.
+document.addEventListener("invalid", (event) => {
+  const input = event.target;
+  const form = input.form?.matches("form.operation, form.page-form") ? input.form : null;
+  if (!form) return;
+  event.preventDefault();
+  if (form.querySelector(".wrong-input")) return; // one at a time, the first
+  const refusal = document.createElement("div");
+  refusal.className = "note-line bad";
+  refusal.setAttribute("role", "alert");
+  refusal.dataset.field = input.name;
+  const said = input.validity.valueMissing ? "This is needed." : input.dataset.wrong ?? input.validationMessage;
+  refusal.append(Object.assign(document.createElement("p"), { textContent: said }));
+  showTrouble(form, refusal);
+}, true);
+
+// As people write it: a comma in an amount, the address of a page for its host.
+document.addEventListener("change", (event) => {
+  const { target } = event;
+  if (target.closest?.(".field.money")) target.value = target.value.trim().replace(",", ".");
+  if (target.closest?.(".field.host")) target.value = target.value.trim().replace(/^[a-z]+:\/\//i, "").replace(/\/.*$/, "");
+});
+
+document.addEventListener("click", (event) => {
+  const form = event.target.closest?.("[type=submit]")?.form;
+  if (form) forgetTroubles(form);
+});
+
 function showTrouble(form, refusal) {
   const input = form.elements[refusal.dataset.field];
   const field = input?.closest?.(".field");
