@@ -12,6 +12,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
+    "activity": CommandEntry("ledger", "Everything that happened, in words."),
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
     "backup": CommandEntry("store", "Everything but the keys in one file, with the gateway up or down."),
