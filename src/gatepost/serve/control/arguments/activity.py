@@ -55,7 +55,7 @@ class ListActivityArgs(OperationArgs[ActivityPage], frozen=True):
     Each caller gets what they may see: messages with op:ledger.read in a group that has them, calls, decisions and
     changes with op:audit.read, costs with op:budgets.read, tasks with op:tasks.read.
 
-    One look goes through the last 10,000 rows of each kind at most. If a filter finds little there, `more` says where
+    One look goes through the last 5,000 rows of each kind at most. If a filter finds little there, `more` says where
     the next look goes on.
     """
 

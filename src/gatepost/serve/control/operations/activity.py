@@ -33,11 +33,12 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import Request, RequestKind
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 from gatepost.store.web import activity
 from gatepost.store.web.activity import AuditRow, CostRow, FiringRow, MessageRow, MessageTarget
 
 BUDGETS_READ, TASKS_READ = "budgets.read", "tasks.read"
-PORTION, MOST_ROWS = 500, 10_000  # of one table: read at once, and in one look
+PORTION, MOST_ROWS = 500, 5_000  # of one table: read at once, and in one look
 MOST_AGENTS = 200  # that are named for a choice
 MOST_HITS = 200  # messages that a search finds
 READ_S = 5.0
@@ -45,6 +46,7 @@ NEWEST = 2**62
 AGENT, PEER, DECIDED = "agent:", "peer:", "request.decide"
 _CURSOR = re.compile(r"m(\d{1,19})\.a(\d{1,19})\.c(\d{1,19})\.f(\d{1,19})\Z", re.ASCII)
 _TABLES = ("messages", "audit", "costs", "firings")  # in the order of a cursor
+_RIGHTS = {"messages": LEDGER_READ, "audit": AUDIT_READ, "costs": BUDGETS_READ, "firings": TASKS_READ}
 _OF_KIND = {
     ActivityKind.MESSAGE: {"messages"},
     ActivityKind.COST: {"costs"},
@@ -90,6 +92,8 @@ class _Look(Struct, frozen=True, kw_only=True):
     names: frozenset[str]
 
     def has_words(self, *texts: str) -> bool:
+        if not self.words:
+            return True
         said = " ".join(texts).casefold()
         return all(word in said for word in self.words)
 
@@ -105,6 +109,10 @@ class _Viewer:
         self._rights: OperationRights | None = read_operation_rights(db, caller) if caller != OPERATOR else None
         self._known: dict[tuple[str, str], bool] = {}
 
+    @property
+    def has_any(self) -> bool:
+        return self._rights is None or self._rights.has_any
+
     def may(self, right: str, folder: str) -> bool:
         """'' as a folder: what is no group's."""
         if self._rights is None:
@@ -117,13 +125,19 @@ class _Viewer:
 
 def read_activity(db: Db, caller: str, args: ListActivityArgs, now: int) -> ActivityPage:
     viewer = _Viewer(db, caller)
+    if not viewer.has_any:
+        return ActivityPage(entries=[], more="", agents={})
+    every = groups.list_all(db)
     look = _Look(
         args=args,
         since=parse_since(args.since, now) if args.since else 0,
         words=tuple(args.words.casefold().split()),
         names=frozenset(identities.list_names(db, args.person)) if args.person else frozenset(),
     )
-    scans = [_Scan(db, name, below, look, viewer) for name, below in _find_starts(db, args, now).items()]
+    places = [ROOT_FOLDER, *(group.folder for group in every)]
+    seen = {name for name, right in _RIGHTS.items() if any(viewer.may(right, place) for place in places)}
+    starts = {name: below if name in seen else 0 for name, below in _find_starts(db, args, now).items()}
+    scans = [_Scan(db, name, below, look, viewer) for name, below in starts.items()]
     for scan in scans:
         scan.run()
     found = sorted((each for scan in scans for each in scan.found), key=lambda each: (-each.order, -each.id))
@@ -132,7 +146,7 @@ def read_activity(db: Db, caller: str, args: ListActivityArgs, now: int) -> Acti
     return ActivityPage(
         entries=_Words(db, shown, viewer).make_entries(),
         more=_make_cursor({scan.table: scan.find_next(shown) for scan in scans}),
-        agents=_list_agents(db, viewer),
+        agents=_list_agents(every, viewer),
     )
 
 
@@ -155,11 +169,10 @@ def _make_cursor(nexts: Mapping[str, int]) -> str:
     return ".".join(f"{name[0]}{nexts[name]}" for name in _TABLES) if any(nexts.values()) else ""
 
 
-def _list_agents(db: Db, viewer: _Viewer) -> dict[str, str]:
-    rights = (LEDGER_READ, AUDIT_READ, BUDGETS_READ, TASKS_READ)
+def _list_agents(every: Sequence[Group], viewer: _Viewer) -> dict[str, str]:
     found: dict[str, str] = {}
-    for group in groups.list_all(db):
-        if len(found) < MOST_AGENTS and any(viewer.may(right, group.folder) for right in rights):
+    for group in every:
+        if len(found) < MOST_AGENTS and any(viewer.may(right, group.folder) for right in _RIGHTS.values()):
             found[group.folder] = group.name or group.folder
     return found
 
@@ -217,7 +230,7 @@ class _Scan:
     def _prepare(self, portion: Sequence[Any]) -> Callable[[Any], _Found | None]:
         match self.table:
             case "messages":
-                ids = [row.id for row in portion]
+                ids = [row.id for row in portion if self._may_fit(row)]
                 return partial(
                     self._judge_message, activity.list_targets(self._db, ids), activity.list_deliveries(self._db, ids)
                 )
@@ -251,6 +264,13 @@ class _Scan:
             table=self.table, id=row.id, order=self._order, kind=kind, row=row, folders=tuple(folders), **more
         )
 
+    def _may_fit(self, row: MessageRow) -> bool:
+        """As far as the message itself says."""
+        args, names = self._look.args, self._look.names
+        if row.kind in (MessageKind.SYSTEM, MessageKind.TASK) or not row.text.strip():
+            return False
+        return (not args.room or row.address == args.room) and (not names or row.sender in names)
+
     def _judge_message(
         self,
         targets: Mapping[int, list[MessageTarget]],
@@ -258,9 +278,7 @@ class _Scan:
         row: MessageRow,
     ) -> _Found | None:
         args, viewer = self._look.args, self._viewer
-        if row.kind in (MessageKind.SYSTEM, MessageKind.TASK) or not row.text.strip():
-            return None
-        if (args.room and row.address != args.room) or (self._look.names and row.sender not in self._look.names):
+        if not self._may_fit(row):
             return None
         got = [each for each in targets.get(row.id, []) if not each.reason.startswith(WATCHED)]
         places = list(dict.fromkeys(each.folder for each in got)) if row.direction is Direction.IN else [row.folder]
@@ -283,6 +301,14 @@ class _Scan:
             return None
         if own and row.action in _TOLD and args.kind is not ActivityKind.CALL and not bad:
             return None
+        if not self._look.has_words(row.action.replace("_", " "), row.actor, row.details):
+            return None
+        if args.room and args.room not in row.details:  # as mostly: what it says need not be read
+            return None
+        if self._look.names and not any(name in row.details or name == row.actor for name in self._look.names):
+            return None
+        if own and args.agent and row.actor != f"{AGENT}{args.agent}":
+            return None
         details = _read_details(row.details)
         folder = row.actor.removeprefix(AGENT) if own else str(details.get("folder") or "")
         if not self._viewer.may(AUDIT_READ, folder) or (args.agent and folder != args.agent):
@@ -290,9 +316,7 @@ class _Scan:
         if args.room and args.room not in {str(details.get(name)) for name in _ROOM_FIELDS}:
             return None
         named = {row.actor, *(str(details.get(name)) for name in _PERSON_FIELDS)}
-        if (self._look.names and not self._look.names & named) or not self._look.has_words(
-            row.action.replace("_", " "), row.actor, row.details
-        ):
+        if self._look.names and not self._look.names & named:
             return None
         return self._make(row, kind, [folder] if folder else [], details=details, is_trouble=bad)
 
