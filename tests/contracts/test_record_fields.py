@@ -223,6 +223,8 @@ HIDDEN: Hidden = {
     # The overview
     (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
     (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (COMMAND, "ActivityEntry"): hide(WORDS="kind is_trouble person_name room_name agent person room", DETAIL="message"),
+    (COMMAND, "ActivityPage"): hide(ON_PAGE="agents"),
     (COMMAND, "InstructionEntry"): hide(SAID="by", WORDS="is_current"),
     (PAGE, "InstructionEntry"): hide(SAID="by", IN_COMMAND="size"),
     (COMMAND, "InstructionChange"): hide(WORDS="entry", MACHINERY="current", ON_PAGE="undo"),

@@ -12,6 +12,7 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
+    "activity": CommandEntry("ledger", "Everything that happened, in words."),
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
     "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),

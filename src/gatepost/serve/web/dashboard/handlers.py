@@ -50,10 +50,12 @@ from gatepost.serve.web.dashboard.view import (
     Note,
     PageView,
     TableBlock,
+    TimelineBlock,
     Tone,
     find_rows,
     get_plain,
     make_card_table,
+    make_timeline_table,
 )
 from gatepost.serve.web.file_response import OpenFileResponse, make_open_file
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
@@ -347,9 +349,11 @@ def _get_status(error: GatepostError) -> int:
 
 def render_file(page: Page, view: PageView, kind: str) -> Response:
     """Render a page's first table as a file, with every row that was asked for."""
-    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards)), None)
+    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards | TimelineBlock)), None)
     if isinstance(table, AgentCards):
         table = make_card_table(table)
+    if isinstance(table, TimelineBlock):
+        table = make_timeline_table(table)
     if table is None:
         raise Invalid("format", "this page has no table")
     names = [column.name for column in table.columns]

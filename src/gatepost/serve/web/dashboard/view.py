@@ -461,6 +461,13 @@ def make_card_table(block: AgentCards) -> TableBlock:
     return TableBlock(columns=columns, rows=rows, empty=block.empty)
 
 
+def make_timeline_table(block: TimelineBlock) -> TableBlock:
+    """Moments as a file has them."""
+    columns = tuple(Column(name, name) for name in ("at", "what", "who", "text"))
+    rows = [Row(cells=(each.at, each.what, each.who, each.text)) for each in block.entries]
+    return TableBlock(columns=columns, rows=rows, empty=EmptyState(text=block.empty))
+
+
 def get_plain(cell: Cell) -> str | int | None:
     """A cell without its form, as files have it."""
     match cell:
