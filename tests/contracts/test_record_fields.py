@@ -83,6 +83,7 @@ HIDDEN: Hidden = {
     (COMMAND, "UserDetails"): hide(WORDS="known"),
     (PAGE, "UserDetails"): hide(WORDS="known"),
     (COMMAND, "ErasureReport"): hide(SAID="person", WORDS="erased"),
+    (PAGE, "ErasureReport"): hide(SAID="person", WORDS="erased", IN_COMMAND="stand_in rewritten"),
     (COMMAND, "PairingCode"): hide(WORDS="expires_at"),
     (COMMAND, "Newcomer"): hide(ID="entrance_id", ON_PAGE="address admitted_at"),
     (PAGE, "Newcomer"): hide(ID="entrance_id"),

@@ -76,3 +76,36 @@ async def test_a_conversation_is_renamed_pinned_and_archived_by_keys(chat: Page)
     await chat.get_by_text("Archived (1)").click()
     await do("Plan the party", "Restore")
     await expect(chat.get_by_text("Archived")).to_have_count(0)
+
+
+async def test_the_box_offers_commands_and_agents_by_keys_and_says_so_to_screen_readers(
+    chat: Page, daemon: DaemonProcess
+) -> None:
+    assert daemon.gatepost("group", "add", "home/garden", "--name", "Garden").returncode == 0
+    await chat.reload()
+    await expect(chat.locator("#agent-pick")).to_be_visible()
+    box, offered = (
+        chat.get_by_role("combobox", name="Message", exact=True),
+        chat.locator("#completion").get_by_role("option"),
+    )
+    await box.press_sequentially("/us")
+    await expect(offered).to_have_count(1)
+    await expect(box).to_have_attribute("aria-expanded", "true")
+    chosen = await box.get_attribute("aria-activedescendant")
+    await expect(chat.locator(f"#{chosen}")).to_contain_text("What this conversation has cost")
+    await box.press("Enter")
+    await expect(box).to_have_value("/usage ")
+    await expect(box).to_have_attribute("aria-expanded", "false")
+
+    await box.fill("")
+    await box.press_sequentially("@")
+    await expect(offered).to_have_count(2)
+    await box.press("ArrowDown")
+    await expect(chat.locator("#completion [aria-selected=true]")).to_contain_text("Garden")
+    await box.press("Escape")
+    await expect(offered).to_have_count(0)
+    await box.press_sequentially("gar")
+    await offered.click()
+    await expect(box).to_have_value("@home/garden ")
+    await box.fill("a mail to ann@example.org costs 3/4")
+    await expect(offered).to_have_count(0)

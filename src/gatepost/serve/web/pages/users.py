@@ -173,6 +173,7 @@ async def show_person(request: PageRequest) -> PageView:
             Action(label="Give a role", operation="user.role", args=given, asks=True),
             Action(label="Make a member", operation="user.member", args=given, asks=True),
             Action(label="Pair", operation="user.pair", args=given, asks=True),
+            Action(label="See the page as they do", operation="user.view", args=given),
             Action(label="Block", operation="user.block", args={"who": person.id}, asks=True, tone=Tone.BAD),
         ),
     )

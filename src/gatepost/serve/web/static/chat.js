@@ -3,6 +3,7 @@ import { ask, Stream } from "/static/wire.js";
 import { addressOf, readAddress, showAddress } from "/static/addresses.js";
 import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
 import { press, react, readArguments } from "/static/clicks.js";
+import { Completion } from "/static/completion.js";
 import { Composer } from "/static/composer.js";
 import { newId } from "/static/dom.js";
 import { forgetKept } from "/static/storage.js";
@@ -119,10 +120,27 @@ function drawStop(works) {
   if (!works) $("stop").disabled = false;
 }
 
+// Commands that may be given here; agents that one's words may go to, and people who have written here.
+let reached = { agents: [], choices: [], commands: [] };
+function suggest(sign, words) {
+  if (sign === "/") {
+    const fit = (reached.commands ?? []).filter(({ name }) => name.startsWith(words));
+    return fit.map(({ name, help }) => ({ label: help[0].toUpperCase() + help.slice(1), hint: `/${name}`, text: `/${name} ` }));
+  }
+  const has = (...names) => names.some((name) => name.toLowerCase().includes(words));
+  const agents = reached.choices.filter(({ folder, name }) => has(folder, name));
+  const people = new Set(current.lines().filter((line) => line.incoming && !line.mine && line.name).map((line) => line.name));
+  return [
+    ...agents.map(({ folder, name }) => ({ label: name, hint: "agent", text: `@${folder} ` })),
+    ...[...people].filter((name) => has(name)).map((name) => ({ label: name, hint: "person", text: `@${name} ` })),
+  ];
+}
+
 async function showAgents() {
   const shown = current;
   const found = await listAgents(shown.room, shown.thread);
   if (shown !== current) return;
+  reached = found;
   drawAgents($("agents"), found);
   drawChoices($("agent-pick"), found);
   $("first-run").hidden = !found.demo;
@@ -418,6 +436,7 @@ async function begin() {
     }
   }
   wire();
+  new Completion($("text"), $("completion"), suggest);
   new Search(() => current.room, jump);
   new Pictures($("pictures"), $("message-list"));
   new Documents($("documents"), $("message-list"));
