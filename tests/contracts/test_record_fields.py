@@ -59,9 +59,7 @@ HIDDEN: Hidden = {
     (PAGE, "GroupRest"): hide(DETAIL="by since_at"),
     # Previews, and what is only confirmed
     (COMMAND, "PermissionPreview"): hide(WORDS="calls more"),
-    (COMMAND, "GrantRuleRemoval"): hide(MACHINERY="was_last"),
     (COMMAND, "SchedulePreview"): hide(WORDS="text"),
-    (PAGE, "ErasureReport"): hide(GIVEN="person", DETAIL="erased stand_in rewritten"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
     (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),
@@ -96,7 +94,7 @@ HIDDEN: Hidden = {
     (COMMAND, "NewGrantRule"): hide(ID="id"),
     (COMMAND, "GrantRow"): hide(ID="id"),
     (PAGE, "GrantRow"): hide(ID="id"),
-    (COMMAND, "GrantRuleRemoval"): hide(WORDS="removed"),
+    (COMMAND, "GrantRuleRemoval"): hide(WORDS="removed", MACHINERY="was_last"),
     (COMMAND, "ApiTokenView"): hide(SAID="revoked_at"),
     (PAGE, "ApiTokenView"): hide(SAID="revoked_at"),
     (COMMAND, "TokenView"): hide(SAID="revoked_at", ADDRESS="instance", MACHINERY="identity signing_key"),
