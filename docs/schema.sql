@@ -354,6 +354,15 @@ CREATE TABLE incarnations (
             machine TEXT NOT NULL,
             lives TEXT NOT NULL                   -- JSON: the last starts
         ) STRICT;
+CREATE TABLE instructions (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            digest TEXT NOT NULL,
+            text TEXT NOT NULL,
+            source TEXT NOT NULL,               -- written | put_back | found
+            written_by TEXT NOT NULL,           -- a person, operator, agent:FOLDER; '': whoever uses the machine
+            written_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE known_browsers (
             hash TEXT NOT NULL PRIMARY KEY,       -- of a cookie that signs nobody in
             user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -855,6 +864,24 @@ CREATE TABLE tasks (
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
         , title TEXT NOT NULL DEFAULT '', max_cost INTEGER) STRICT;
+CREATE TABLE thread_marks (
+            person TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            mark TEXT NOT NULL,                 -- pinned | archived
+            marked_at INTEGER NOT NULL,
+            PRIMARY KEY (person, instance, address, thread)
+        ) STRICT;
+CREATE TABLE threads (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            name TEXT NOT NULL,
+            named_by TEXT NOT NULL,
+            named_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread)
+        ) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -1016,6 +1043,7 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX instructions_folder ON instructions (folder, id);
 CREATE INDEX known_browsers_user ON known_browsers (user_id, created_at);
 CREATE INDEX link_signatures_age ON link_signatures (token_id, seen_at);
 CREATE INDEX link_visitors_identity ON link_visitors (identity);

@@ -324,6 +324,7 @@ WITHOUT_COMMAND = {
     "session.close": "the next message of a conversation is enough for the command line",
     "session.send": "`gatepost chat` speaks in the terminal's own room",
     "skill.card": "`gatepost skill add` shows it before it asks",
+    "user.view": "it is about the web page, and begins in a browser",
 }
 
 

@@ -37,6 +37,7 @@ from gatepost.flow.gateways.membership import DutyWork, GatewayMembership
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.instruction_watch import InstructionWatch
 from gatepost.flow.intake import attachments
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.overview import AwakeSandbox
@@ -374,6 +375,7 @@ class Gateway:
                 tasks.create_task(self.life.run())
             tasks.create_task(self.store_watch.run())
             tasks.create_task(self.backups.run())
+            tasks.create_task(InstructionWatch(self.store, self.home, self.clock).run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.intake.late_files.run())

@@ -57,6 +57,11 @@ HIDDEN: Hidden = {
     (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),
     (PAGE, "LocalService"): hide(DETAIL="name url"),
     (PAGE, "GroupRest"): hide(DETAIL="by since_at"),
+    # Previews, and what is only confirmed
+    (COMMAND, "PermissionPreview"): hide(WORDS="calls more"),
+    (COMMAND, "GrantRuleRemoval"): hide(MACHINERY="was_last"),
+    (COMMAND, "SchedulePreview"): hide(WORDS="text"),
+    (PAGE, "ErasureReport"): hide(GIVEN="person", DETAIL="erased stand_in rewritten"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
     (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),
@@ -78,6 +83,7 @@ HIDDEN: Hidden = {
     (COMMAND, "UserDetails"): hide(WORDS="known"),
     (PAGE, "UserDetails"): hide(WORDS="known"),
     (COMMAND, "ErasureReport"): hide(SAID="person", WORDS="erased"),
+    (PAGE, "ErasureReport"): hide(SAID="person", WORDS="erased", IN_COMMAND="stand_in rewritten"),
     (COMMAND, "PairingCode"): hide(WORDS="expires_at"),
     (COMMAND, "Newcomer"): hide(ID="entrance_id", ON_PAGE="address admitted_at"),
     (PAGE, "Newcomer"): hide(ID="entrance_id"),
@@ -218,6 +224,12 @@ HIDDEN: Hidden = {
     # The overview
     (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
     (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (COMMAND, "ActivityEntry"): hide(WORDS="kind is_trouble person_name room_name agent person room", DETAIL="message"),
+    (COMMAND, "ActivityPage"): hide(ON_PAGE="agents"),
+    (COMMAND, "InstructionEntry"): hide(SAID="by", WORDS="is_current"),
+    (PAGE, "InstructionEntry"): hide(SAID="by", IN_COMMAND="size"),
+    (COMMAND, "InstructionChange"): hide(WORDS="entry", MACHINERY="current", ON_PAGE="undo"),
+    (COMMAND, "PutBackAnswer"): hide(MACHINERY="version"),
     (COMMAND, "WhyAnswer"): hide(WORDS="label asks"),
     (PAGE, "AgentOverview"): hide(SAID="active_at requests"),
     (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),

@@ -1,4 +1,4 @@
-"""People on the page, in browsers: somebody new comes in by a link."""
+"""People on the page, in browsers: somebody new comes in by a link, and an owner sees the page as somebody does."""
 
 import re
 from collections.abc import Iterator
@@ -55,3 +55,16 @@ async def test_somebody_new_comes_in_by_a_link_of_the_page(desk: DashboardDesk, 
     await window.close()
     shown = desk.ask("user.show", id="web:user/ada-brandt")
     assert (shown["name"], shown["member_of"], shown["roles"]) == ("Ada Brandt", ["home"], [["admin", "home"]])
+
+
+@pytest.mark.page("users", "user.view: See the page as they do")
+async def test_an_owner_sees_the_page_as_somebody_does(desk: DashboardDesk) -> None:
+    assert desk.daemon.gatepost("user", "add", "telegram:user/7", "--name", "Eve").returncode == 0
+    await desk.open("/people/telegram:user/7")
+    page, said = desk.page, desk.page.get_by_text("You see the page as Eve does.")
+    await page.get_by_role("button", name="See the page as they do").click()
+    await expect(said).to_be_visible()
+    await expect(page.get_by_role("link", name="Channels")).to_be_hidden()
+    await page.get_by_role("button", name="Be yourself again").click()
+    await expect(page.get_by_role("link", name="Channels")).to_be_visible()
+    await expect(said).to_be_hidden()

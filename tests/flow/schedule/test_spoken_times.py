@@ -92,6 +92,7 @@ def test_a_time_in_words_is_one_moment_of_the_zone(said: str, moment: str) -> No
         ("hourly", "1h", "every hour"),
         ("every two hours", "2h", "every 2 hours"),
         ("every 2 days", "2d", "every 2 days"),
+        ("every 24 hours", "1d", "every 24 hours"),
         ("every 90 minutes", "1h30m", "every 1 hour 30 minutes"),
     ],
 )

@@ -202,6 +202,7 @@ def make_args(each: type[OperationArgs[Any]]) -> dict[str, Any]:
 
 # They refuse nobody. Each needs tests of its own that nobody gets what is another group's.
 ANSWERS_ALL = {
+    "activity.list": "tests/serve/control/test_activity.py",
     "login.end": "tests/serve/control/test_logins.py",
     "login.end_all": "tests/serve/control/test_logins.py",
     "login.list": "tests/serve/control/test_logins.py",

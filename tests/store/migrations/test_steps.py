@@ -42,6 +42,8 @@ FILES = {
     "0070_languages": "dc16ddd0965c0307",
     "0071_page_invitations": "604dfdb9ee265a09",
     "0072_memory_vectors": "13297ed988310bee",
+    "0073_instructions": "aba74e632b228b58",
+    "0074_threads": "e67b4cd78b9c3484",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {

@@ -8,6 +8,7 @@ with the same word.
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ FOLDER = Path(__file__).parent
 NAMES = {"en": "English", "de": "Deutsch"}  # as those who speak it write it
 LONGEST = 4000  # characters; what is longer is no text of ours
 MOST_PARTS = 100
+DEEPEST = 2  # phrases in phrases
 _HOLE = re.compile(r"((?:\{[a-z_0-9]*\})+)")  # those that stand together are one
 _BETWEEN = re.compile(r"(\n+|(?<=[.!?;:])\s+)")  # lines and sentences
 _END = re.compile(r"[.!?]\s")
@@ -106,13 +108,18 @@ class Catalogue:
             return None
         return "".join(part if each is None else each for each, part in zip(found, parts, strict=True))
 
-    def _find_whole(self, text: str) -> str | None:
+    def _find_whole(self, text: str, depth: int = 0) -> str | None:
         if (other := self._whole.get(text)) is not None:
             return other
         for entry in self._list_candidates(text):
             if (found := entry.match(text)) is not None:
-                return entry.fill({name: self.localize(value) for name, value in found.items()})
+                return entry.fill({name: self._translate_part(value, depth) for name, value in found.items()})
         return None
+
+    def _translate_part(self, value: str, depth: int) -> str:
+        """Return what stands in a hole: a phrase of ours, such as `send a file`, is translated, too; a name is not."""
+        is_phrase = depth < DEEPEST and value[:1].islower() and " " in value
+        return (self._find_whole(value, depth + 1) if is_phrase else None) or self.localize(value)
 
     def _list_candidates(self, text: str) -> Iterator[Entry]:
         yield from self._by_first.get(text.partition(" ")[0], ())
@@ -147,6 +154,16 @@ def translate(text: str, language: str | None = None) -> str:
     if chosen == ENGLISH or chosen not in list_languages():
         return text
     return load_catalogue(chosen).find(text) or text
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Have what is made meanwhile speak a language."""
+    before = current_language.set(language)
+    try:
+        yield
+    finally:
+        current_language.reset(before)
 
 
 def localize(value: str) -> str:

@@ -75,6 +75,10 @@ class ChannelInstances:
         self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
         self.get_draft: Callable[[str], str] = lambda session_id: ""  # what people see of its answer that is written
 
+    def find_language(self, db: Db, instance: str, address: str) -> str:
+        """Return the language of our own words in a room: that of the only person who reads it, if they chose one."""
+        return users.find_language(db, instance, address) or self.language
+
     def get_kind(self, instance: str) -> ChannelKind:
         """Return what the channel of an instance declares; of one that is not there, that it can do nothing."""
         found = self._kinds.get(instance)
@@ -107,6 +111,11 @@ class ChannelInstances:
         """Return who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)
         return kind.policy if kind else RoomPolicy.STRICT
+
+    def asks_strangers(self, instance: str) -> bool:
+        """Return True if people are asked about somebody unknown who writes there directly."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.asks_strangers
 
     def is_known(self, instance: str) -> bool:
         """Return True if the channel instance is switched on."""
@@ -207,7 +216,7 @@ def _find_words(db: Db, channels: ChannelInstances, new: OutgoingMessage) -> str
     """Our own words are said in the language of whoever reads them."""
     if new.origin is not EffectOrigin.NOTICE:
         return new.text
-    return translate(new.text, users.find_language(db, new.instance, new.address) or channels.language)
+    return translate(new.text, channels.find_language(db, new.instance, new.address))
 
 
 def _split_parts(channels: ChannelInstances, new: OutgoingMessage, text: str) -> list[str]:

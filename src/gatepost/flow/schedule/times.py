@@ -217,7 +217,9 @@ def read_duration(text: str) -> int | None:
 
 
 def render_duration(every: int, *, exact: bool = False) -> str:
-    """Return an interval in words, or as it is written: `2h30m`."""
+    """Return an interval in words, or as it is written: `2h30m`. A day is 24 hours: it has no time of day."""
+    if every == DAY and not exact:
+        return "24 hours"
     parts, rest = list[str](), every // SECOND * SECOND
     for letter, unit in _UNITS.items():
         number, rest = divmod(rest, unit)

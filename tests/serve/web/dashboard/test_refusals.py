@@ -7,7 +7,7 @@ from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.serve.web.dashboard.refusals import KnownPlaces, find_field, make_refusal, render_refusal
-from gatepost.serve.web.dashboard.view import Action, Link
+from gatepost.serve.web.dashboard.view import Link
 
 load_package("gatepost.serve.control.operations")
 load_package("gatepost.serve.web.pages")
@@ -60,18 +60,17 @@ def test_a_command_that_shows_something_is_its_page() -> None:
     error = NotFound("group", "hme", "`gatepost group list` shows them")
     found = make_refusal(OPERATIONS["task.add"], error, TASK, EVERYWHERE)
     assert (found.field, found.text) == ("folder", "There is no agent named “hme”")
-    assert found.links == (Link("All agents", "/dashboard/groups"),)
+    assert found.ways_out == (Link("All agents", "/dashboard/groups"),)
 
 
-def test_a_command_that_does_something_is_its_dialog() -> None:
+def test_a_command_that_does_something_is_its_form() -> None:
     error = Invalid("folder", "it has no room; `gatepost route add` makes one")
     found = make_refusal(OPERATIONS["task.add"], error, TASK, EVERYWHERE)
-    assert found.actions == (Action(label="Route: add", operation="route.add", asks=True),)
+    assert found.ways_out == (Link("Route: add", "/dashboard/do/route.add"),)
 
 
 def test_nobody_is_led_where_they_may_not_go_nor_to_what_they_just_did() -> None:
     error = Invalid("x", "`gatepost group list` shows them; `gatepost route add` makes one; `gatepost task add` again")
-    assert make_refusal(OPERATIONS["task.add"], error, TASK, NOWHERE).actions == ()
-    assert make_refusal(OPERATIONS["task.add"], error, TASK, NOWHERE).links == ()
+    assert make_refusal(OPERATIONS["task.add"], error, TASK, NOWHERE).ways_out == ()
     again = make_refusal(OPERATIONS["task.add"], Invalid("x", "`gatepost task add` makes one"), TASK, EVERYWHERE)
-    assert again.actions == ()
+    assert again.ways_out == ()

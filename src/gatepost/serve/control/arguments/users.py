@@ -63,6 +63,20 @@ class ShowUserArgs(OperationArgs[UserDetails], frozen=True):
     id: UserId
 
 
+class ViewedPerson(Struct, frozen=True):
+    """`id`: '' for oneself."""
+
+    id: str
+    name: str
+
+
+@declares("user.view", right="users.view")
+class ViewAsUserArgs(OperationArgs[ViewedPerson], frozen=True):
+    """See the web page as somebody does, to find out what they may see. Nothing can be done meanwhile. For owners."""
+
+    id: Annotated[str, option("One of the person's identities (default: oneself again).", metavar="ID")] = ""
+
+
 @declares("user.add", right=USERS_WRITE)
 class AddUserArgs(OperationArgs[UserDetails], frozen=True):
     """Make somebody known. That alone lets nobody in: `role` and `member` do."""

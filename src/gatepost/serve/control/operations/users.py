@@ -14,6 +14,7 @@ from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.reports import ErasureReport
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments import routes
@@ -42,6 +43,8 @@ from gatepost.serve.control.arguments.users import (
     UnpairedIdentity,
     UnpairUserArgs,
     UserDetails,
+    ViewAsUserArgs,
+    ViewedPerson,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
@@ -74,6 +77,21 @@ def list_users(db: Db, args: ListUsersArgs, now: int) -> list[UserDetails]:
 @read_operation
 def show(db: Db, args: ShowUserArgs, now: int) -> UserDetails:
     return _read_user(db, args.id)
+
+
+@operation
+async def view(deps: OperationDeps, args: ViewAsUserArgs) -> ViewedPerson:
+    """Only the record is written here: the page keeps in the browser whom it is shown as."""
+
+    def find(db: Db) -> ViewedPerson:
+        if deps.caller != OPERATOR and not read_operation_rights(db, deps.caller).is_operator:
+            raise Refused(deps.caller, "view as", args.id[:80], "only owners see the page as somebody else does")
+        if not args.id:
+            return ViewedPerson("", "")
+        person = _read_user(db, args.id)
+        return ViewedPerson(person.id, person.name or person.id)
+
+    return await deps.write(find)
 
 
 @operation

@@ -1,11 +1,12 @@
 """The refusal of an operation in the page's words: the input that it is about, and the ways out as buttons.
 
-An error is written for every surface. Where it names a command, the page has the page or the dialog of that operation
+An error is written for every surface. Where it names a command, the page has the page or the form of that operation
 in its place, if this person may open it.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from msgspec import Struct
 
@@ -13,9 +14,9 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.registry import Registry
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import OperationInfo, list_inputs
-from gatepost.serve.web.dashboard.contract import Page
+from gatepost.serve.web.dashboard.contract import PREFIX, Page
 from gatepost.serve.web.dashboard.operation_form import WORDS, is_question, render_label, render_title
-from gatepost.serve.web.dashboard.view import Action, Link
+from gatepost.serve.web.dashboard.view import Link
 
 MOST_WAYS = 2
 _COMMAND = re.compile(r"`gatepost ([a-z-]+) ([a-z-]+)")
@@ -32,8 +33,7 @@ class FormRefusal(Struct, frozen=True, kw_only=True):
 
     text: str
     field: str = ""
-    links: tuple[Link, ...] = ()
-    actions: tuple[Action, ...] = ()
+    ways_out: tuple[Link, ...] = ()
 
 
 class KnownPlaces(Struct, frozen=True, kw_only=True):
@@ -48,8 +48,8 @@ def make_refusal(
     operation: Operation | None, error: GatepostError, sent: Mapping[str, str], places: KnownPlaces
 ) -> FormRefusal:
     field = find_field(operation, error, sent) if operation is not None else ""
-    links, actions = _list_ways(str(error), operation.info.name if operation else "", places)
-    return FormRefusal(text=render_refusal(error, field), field=field, links=links, actions=actions)
+    ways_out = _list_ways_out(str(error), operation.info.name if operation else "", places)
+    return FormRefusal(text=render_refusal(error, field), field=field, ways_out=ways_out)
 
 
 def find_field(operation: Operation, error: GatepostError, sent: Mapping[str, str]) -> str:
@@ -89,17 +89,17 @@ def render_words(text: str) -> str:
     return f"{said[:1].upper()}{said[1:]}"
 
 
-def _list_ways(text: str, own: str, places: KnownPlaces) -> tuple[tuple[Link, ...], tuple[Action, ...]]:
-    """Return what stands for the commands that a text names: pages that show something, dialogs that do something."""
-    links, actions = dict[str, Link](), dict[str, Action]()
-    for found in list(_COMMAND.finditer(text))[:MOST_WAYS]:
-        name = f"{found[1]}.{_VERBS.get(found[2], found[2])}".replace("-", "_")
+def _list_ways_out(text: str, own: str, places: KnownPlaces) -> tuple[Link, ...]:
+    """Return what stands for the commands that a text names: pages that show something, forms that do something."""
+    found = dict[str, Link]()
+    for command in islice(_COMMAND.finditer(text), MOST_WAYS):
+        name = f"{command[1]}.{_VERBS.get(command[2], command[2])}".replace("-", "_")
         if name == own or name not in places.operations:
             continue
         info = places.operations[name].info
         page = next((each for each in places.pages if each.reads[:1] == (name,)), None)
         if page is not None:
-            links[name] = Link(page.title, page.href)
+            found[name] = Link(page.title, page.href)
         elif not is_question(info) and places.may(info):
-            actions[name] = Action(label=render_title(name), operation=name, asks=True)
-    return tuple(links.values()), tuple(actions.values())
+            found[name] = Link(render_title(name), f"{PREFIX}/do/{name}")
+    return tuple(found.values())

@@ -222,6 +222,10 @@ class InputKind(StrEnum):
     SECRET = "secret"
     FILE = "file"
     ZONE = "zone"  # a time zone
+    MONEY = "money"  # an amount in USD
+    MODEL = "model"
+    HOST = "host"
+    TOOL = "tool"
 
 
 class FormInput(Struct, frozen=True, kw_only=True):
@@ -238,6 +242,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
     example: str = ""
     offered: tuple[str, ...] = ()  # what may be picked; anything else may be typed
+    said: tuple[str, ...] = ()  # beside each that is offered
     least: int | None = None
     most: int | None = None
     rows: int = 3  # of a long text
@@ -246,6 +251,11 @@ class FormInput(Struct, frozen=True, kw_only=True):
     own_zone: bool = False  # the browser's, until another is named
     preview: str = ""
     previewed: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return True if a browser may keep what is typed. Tables of names hold keys of platforms among others."""
+        return self.kind not in (InputKind.SECRET, InputKind.FILE, InputKind.PAIRS, InputKind.JSON)
 
 
 class FormStep(Struct, frozen=True, kw_only=True):
@@ -449,6 +459,13 @@ def make_card_table(block: AgentCards) -> TableBlock:
         rows.append(Row(cells=(*own, *(facts.get(label) for label in labels))))
     columns = (*(Column(name, name) for name in names), *(Column(label.lower(), label) for label in labels))
     return TableBlock(columns=columns, rows=rows, empty=block.empty)
+
+
+def make_timeline_table(block: TimelineBlock) -> TableBlock:
+    """Moments as a file has them."""
+    columns = tuple(Column(name, name) for name in ("at", "what", "who", "text"))
+    rows = [Row(cells=(each.at, each.what, each.who, each.text)) for each in block.entries]
+    return TableBlock(columns=columns, rows=rows, empty=EmptyState(text=block.empty))
 
 
 def get_plain(cell: Cell) -> str | int | None:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.languages.catalogue import choose_language, current_language
+from gatepost.core.languages.catalogue import choose_language, speaking
 from gatepost.core.settings import Config, setting
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import is_write_proven, port_of, render_csrf_refusal
@@ -240,11 +240,8 @@ class LoginRequiredMiddleware:
         if not is_write_proven(request, request.state.browser):
             await render_csrf_refusal()(scope, receive, send)
             return
-        chosen = current_language.set(find_language(request, visitor))
-        try:
+        with speaking(find_language(request, visitor)):
             await self._app(scope, receive, send)
-        finally:
-            current_language.reset(chosen)
 
 
 def find_language(request: Request, visitor: WebVisitor | None) -> str:

@@ -22,6 +22,11 @@ class WebVisitor(Struct, frozen=True):
     login: str = ""
     language: str = ""  # that they chose
 
+    @property
+    def person(self) -> str:
+        """Return whom they are, whatever identity they signed in by."""
+        return self.names[0] if self.names else self.user
+
     def is_direct(self, room: str, main_room: str) -> bool:
         """Return True if a room of the page is the visitor's alone. An owner writes in other people's rooms, too: what
         is meant for their eyes must not be shown there."""
