@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.store.memory import memories, memory_vectors, recall
 from gatepost.store.memory.memories import Audience, Memory, MemoryScope
-from gatepost.store.memory.memory_vectors import MOST_WHOLE, Meaning, make_meaning
+from gatepost.store.memory.memory_vectors import Meaning, make_meaning
 from gatepost.store.port import Db, Store
 
 from .test_memories import KNOWN, NOW, PLACES, audience_of, entry, fill
@@ -160,9 +160,13 @@ async def test_an_entry_without_a_direction_is_not_asked_for_again(store: Store,
     assert await store.write(look) == ([], [])
 
 
-@pytest.mark.parametrize(("count", "dimensions"), [(MOST_WHOLE + 500, 96), (300, 100)])
-async def test_the_nearest_of_many_are_found(store: Store, count: int, dimensions: int) -> None:
-    """Compared with what a comparison of all finds."""
+@pytest.mark.parametrize(("whole", "dimensions"), [(50, 96), (1000, 100)])
+async def test_the_nearest_of_many_are_found(
+    store: Store, whole: int, dimensions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared with what a comparison of all finds; with `whole` fewer than there are, some by their first signs."""
+    monkeypatch.setattr(memory_vectors, "MOST_WHOLE", whole)
+    count = 200
     drawn = random.Random(7)
     asked = [drawn.gauss(0, 1) for _ in range(dimensions)]
     near = {number: [each + drawn.gauss(0, 0.4) for each in asked] for number in range(0, count, count // 5)}
