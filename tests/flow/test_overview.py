@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.access.budgets import NO_ROOM
 from gatepost.core.clock import HOUR, MINUTE, Period
 from gatepost.core.records import replace
 from gatepost.flow.overview import (
@@ -11,6 +12,7 @@ from gatepost.flow.overview import (
     AgentFacts,
     StepAdvice,
     count_standings,
+    find_retry,
     find_since,
     find_standing,
     find_step,
@@ -20,11 +22,16 @@ from gatepost.flow.overview import (
 )
 from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.rights.switches import Switch
 from gatepost.store.sessions.turns import TurnState
 from gatepost.store.web.overview import FailedMessage, OpenTurn
 
 NOON = 1_800_000_000_000_000
 FAILED = FailedMessage("s-1", "acme", 42, "no key", NOON - HOUR)
+
+
+REFUSED = FailedMessage("s-1", "acme", 42, f"Today's budget of acme {NO_ROOM}: $1.00 of $2.00", NOON - HOUR)
+REST = Switch("rest:acme", "", "op", NOON - MINUTE)
 
 
 def make_turn(age: int = MINUTE, state: TurnState = TurnState.BEGUN) -> OpenTurn:
@@ -67,6 +74,43 @@ CASES: list[tuple[str, dict[str, Any], AgentStatus, StepAdvice | None]] = [
     ),
     ("a request and a failure", {**ASKS, "failure": FAILED}, AgentStatus.WAITING, StepAdvice(SafeStep.ANSWER, "p-1")),
     ("held messages whose request is elsewhere", {"queued": 1, "held": 1}, AgentStatus.WAITING, None),
+    (
+        "messages that wait for money",
+        {"queued": 1, "held": 1, "held_for": "p-2", "held_for_money": True},
+        AgentStatus.OVER_BUDGET,
+        StepAdvice(SafeStep.ANSWER, "p-2"),
+    ),
+    (
+        "messages whose sender is unknown",
+        {"queued": 1, "held": 1, "held_for": "p-2"},
+        AgentStatus.WAITING,
+        StepAdvice(SafeStep.ANSWER, "p-2"),
+    ),
+    (
+        "a rest",
+        {"rest": REST, "queued": 1, "failure": FAILED},
+        AgentStatus.RESTING,
+        StepAdvice(SafeStep.WAKE, "acme"),
+    ),
+    ("a rest, and somebody is asked", {"rest": REST, **ASKS}, AgentStatus.WAITING, StepAdvice(SafeStep.ANSWER, "p-1")),
+    (
+        "a call that a budget refused, though smaller ones of others fit since",
+        {"failure": REFUSED, "budget": replace(make_budget(3, 5), refused=True, starts_at=NOON - 2 * HOUR)},
+        AgentStatus.OVER_BUDGET,
+        StepAdvice(SafeStep.RAISE, "acme"),
+    ),
+    (
+        "a call that was refused yesterday",
+        {"failure": REFUSED, "budget": replace(make_budget(3, 5), refused=True)},
+        AgentStatus.ASLEEP,
+        None,
+    ),
+    (
+        "a call that was refused before the budget was raised",
+        {"failure": REFUSED, "budget": replace(make_budget(3, 5), starts_at=NOON - 2 * HOUR)},
+        AgentStatus.ASLEEP,
+        None,
+    ),
     ("a failure", {"failure": FAILED}, AgentStatus.FAILING, StepAdvice(SafeStep.TRACE, "42")),
     (
         "a failure, and it tries again",
@@ -108,6 +152,13 @@ def test_a_case_of_the_table(given: dict[str, Any], standing: AgentStatus, step:
     facts = AgentFacts(folder="acme", **given)
     found = find_standing(facts, halted=False)
     assert (found, find_step(facts, found, NOON)) == (standing, step)
+
+
+def test_a_message_that_failed_can_be_given_again_if_a_person_wrote_it() -> None:
+    said = AgentFacts(folder="acme", failure=replace(FAILED, sender="web:user/owner"))
+    assert find_retry(said, AgentStatus.FAILING) == StepAdvice(SafeStep.RETRY, "42")
+    assert find_retry(said, AgentStatus.WORKING) is None
+    assert find_retry(AgentFacts(folder="acme", failure=FAILED), AgentStatus.FAILING) is None
 
 
 def test_a_panic_stops_who_has_work_and_changes_nothing_for_the_others() -> None:

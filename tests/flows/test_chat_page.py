@@ -76,6 +76,23 @@ async def test_the_head_names_the_agent_its_provider_its_model_and_what_it_cost(
 
 
 @pytest.mark.slow
+async def test_a_message_without_an_answer_says_why_and_its_button_helps(daemon: DaemonProcess, page: Page) -> None:
+    assert daemon.gatepost("group", "rest", "home").returncode == 0
+    await write(page, "hello again")
+    why = page.locator(".message.mine", has_text="hello again").last.locator(".why")
+    await expect(why).to_contain_text("is at rest. It is kept.", timeout=15_000)
+    assert daemon.gatepost("group", "wake", "home").returncode == 0
+    assert daemon.gatepost("panic").returncode == 0
+    await write(page, "hello once more")
+    why = page.locator(".message.mine", has_text="hello once more").last.locator(".why")
+    await expect(why).to_contain_text("Everything is stopped here. It is kept.", timeout=15_000)
+    await why.get_by_role("button", name="Go on").press("Enter")
+    await expect(page.locator(".message:not(.mine) .body", has_text="hi there").last).to_be_visible()
+    await expect(page.locator(".why")).to_have_count(0)
+    assert daemon.json("overview")["panic"] is None
+
+
+@pytest.mark.slow
 async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daemon: DaemonProcess, page: Page) -> None:
     await expect(page.get_by_label("Agent that answers here")).to_be_hidden()
     daemon.json("group", "add", "home/garden")

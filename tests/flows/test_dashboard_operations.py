@@ -3,6 +3,7 @@ sites, channels, connectors, costs, tokens, and what is looked at again."""
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,26 @@ async def test_an_agent_is_put_to_rest_and_woken_on_its_page(desk: DashboardDesk
     await desk.press("Wake it", "group.wake")
     await expect(banner).to_have_count(0)
     assert desk.daemon.json("group", "show", "owls")["rest"] is None
+
+
+@pytest.mark.page("groups", "instructions.put_back: Put this back", "instructions.put_back: Undo")
+async def test_an_earlier_version_of_the_instructions_is_looked_at_put_back_and_that_undone(
+    desk: DashboardDesk,
+) -> None:
+    desk.ask("group.add", folder="moths")
+    for text in ("Be brief.\n", "Be brief.\nNever say no.\n"):
+        read = desk.ask("group.read_file", folder="moths", path="AGENTS.md")
+        desk.ask("group.write_file", folder="moths", path="AGENTS.md", content=text, version=read["version"])
+    await desk.open("/groups/moths")
+    earlier = desk.page.locator("details", has_text="Earlier versions")
+    await earlier.locator("summary").click()
+    await earlier.get_by_role("link", name="See what is different").first.click()
+    await expect(desk.page.locator("pre.diff .removed")).to_have_text("- Never say no.")
+    await desk.press("Put this back", "instructions.put_back", by_key=True)
+    assert desk.ask("group.read_file", folder="moths", path="AGENTS.md")["text"] == "Be brief.\n"
+    await expect(desk.page.locator("main")).to_contain_text("The agent goes by this version now.")
+    await desk.press("Undo", "instructions.put_back")
+    assert desk.ask("group.read_file", folder="moths", path="AGENTS.md")["text"].endswith("Never say no.\n")
 
 
 @pytest.mark.page("groups", "group.add: New agent", "group.set: Change", "group.rm: Remove")
@@ -189,7 +210,13 @@ async def test_a_person_is_added_gets_rights_is_blocked_and_forgotten(desk: Dash
     assert "The code. It is shown only this once" in await desk.submit("user.pair")
     await desk.press("Block", "user.block")
     assert (EVE, "deny") in [(each["principal"], each["effect"]) for each in desk.ask("grant.list")["rows"]]
-    await desk.press("Forget", "user.forget", erase="on")
+    await desk.page.get_by_role("link", name="What is known").click()
+    await expect(desk.row("Access rows", "1")).to_be_visible()
+    await desk.page.get_by_text("What stays, and why").click()
+    await expect(desk.page.get_by_text("What others wrote stays")).to_be_visible()
+    await desk.page.get_by_role("button", name="Forget").click()
+    said = await desk.submit("user.forget")
+    assert re.search(r"Access rows\s+1", said), said
     assert EVE not in [each["id"] for each in desk.ask("user.list")]
 
 

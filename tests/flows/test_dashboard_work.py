@@ -22,6 +22,7 @@ from gatepost_testing.waiting import block_until
 from .dashboard_desk import DashboardDesk, expect_done
 
 HOUR = 3600 * 1_000_000
+
 TEA = [{"question": "Tea?", "options": [{"label": "Yes"}, {"label": "No"}]}]
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -101,7 +102,7 @@ def ask_person(desk: DashboardDesk, text: str) -> str:
 
 
 @pytest.mark.page("requests", "permit.answer: Allow", "permit.answer: Deny")
-@pytest.mark.page("overview", "*: Answer")
+@pytest.mark.page("overview", "*: Decide")
 async def test_a_held_call_is_allowed_or_denied_in_the_list_and_on_the_overview(desk: DashboardDesk) -> None:
     denied = ask_person(desk, "announce it")
     await desk.open("/requests")
@@ -113,7 +114,7 @@ async def test_a_held_call_is_allowed_or_denied_in_the_list_and_on_the_overview(
     block_until(lambda: list_texts(desk).count("Release on Friday") == 1, "the held call has run")
     third = ask_person(desk, "announce it")
     await desk.open("/")
-    await desk.press("Answer", "permit.answer", desk.page.locator("#card-home"), allow="on")
+    await desk.press("Decide", "permit.answer", desk.page.locator("#card-home"), allow="on")
     assert desk.ask("permit.show", id=third)["state"] == "allowed"
     block_until(lambda: list_texts(desk).count("Release on Friday") == 2, "it has run again")
 
@@ -154,6 +155,30 @@ async def test_what_could_not_be_sent_is_sent_again(desk: DashboardDesk) -> None
     await desk.press("Send again", "ledger.retry", desk.row("hi", "failed"))
     block_until(lambda: desk.ask("ledger.list", state="failed") == [], "it was sent")
     assert list_texts(desk).count("hi") == 1
+
+
+@pytest.mark.page("overview", "*: Try again", "*: Wake it", "*: Go on")
+async def test_a_failed_message_is_tried_again_and_a_resting_agent_woken_on_the_overview(desk: DashboardDesk) -> None:
+    say(desk, "hello")
+    block_until(lambda: get_session(desk)["state"] == "idle", "it has answered")
+    hello = max(each["id"] for each in desk.ask("ledger.list") if each["text"] == "hello")
+    failed = "UPDATE inbox SET state = 'failed', updated_at = ? WHERE message_id = ?"
+    change_store(desk.daemon, failed, SystemClock().now(), hello)
+    change_store(desk.daemon, "UPDATE sessions SET state = 'idle', closed_at = NULL")
+    await desk.open("/")
+    card = desk.page.locator("#card-home")
+    await expect(card.get_by_role("link", name="Look at the message")).to_be_visible()
+    await desk.press("Try again", "ledger.retry", card)
+    block_until(lambda: desk.ask("overview.show", folder="home")["counts"]["failing"] == 0, "it is answered")
+    assert desk.daemon.gatepost("group", "rest", "home").returncode == 0
+    await expect(card.locator(".badge")).to_contain_text("At rest")
+    await desk.press("Wake it", "group.wake", card)
+    await expect(card.locator(".badge")).not_to_contain_text("At rest")
+    assert desk.daemon.gatepost("panic").returncode == 0
+    say(desk, "hello")
+    await expect(card.locator(".badge")).to_contain_text("Stopped")
+    await desk.press("Go on", "panic.off", card)
+    await expect(card.locator(".badge")).not_to_contain_text("Stopped")
 
 
 @pytest.mark.page("sessions", "session.fork: Fork", "session.replay: Replay", "session.close: Close")

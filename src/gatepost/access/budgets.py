@@ -7,6 +7,7 @@ from gatepost.core.money import render_usd
 from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus, Cap, CapSpan
 from gatepost.store.money.reservations import BudgetDenial
 
+NO_ROOM = "has no room for this call"  # in the reason of a turn that failed for it
 _NAMES = {
     CapSpan.TURN: "The limit of one answer",
     CapSpan.TASK: "The limit of one run of this task",
@@ -20,7 +21,7 @@ def render_denial(denied: BudgetDenial) -> str:
     amounts = f"{render_usd(status.spent)} of {render_usd(status.limit)} spent"
     if denied.busy:
         return (
-            f"{render_name(status)} has no room for this call while others are running ({amounts},"
+            f"{render_name(status)} {NO_ROOM} while others are running ({amounts},"
             f" {render_usd(status.reserved)}"
             " set aside for them); try again when they have ended, or ask for less"
         )
@@ -30,7 +31,12 @@ def render_denial(denied: BudgetDenial) -> str:
         else _render_way_out(status.cap)
     )
     asked = render_usd(denied.asked)
-    return f"{render_name(status)} has no room for this call: {amounts}, and it may cost {asked}. {way_out}"
+    return f"{render_name(status)} {NO_ROOM}: {amounts}, and it may cost {asked}. {way_out}"
+
+
+def is_denial(reason: str) -> bool:
+    """Return True if a turn failed because a call of it had no room."""
+    return NO_ROOM in reason
 
 
 def _render_way_out(cap: Cap) -> str:

@@ -6,13 +6,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gatepost.access.budgets import is_denial
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import DAY, MINUTE, Period, start_of_period
 from gatepost.core.records import replace
 from gatepost.flow.reports import AgentStatus, SafeStep
+from gatepost.messages.inbound import is_person
 from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.port import Db
+from gatepost.store.rights import switches
+from gatepost.store.rights.switches import Switch
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.turns import TurnState
 from gatepost.store.web import overview
@@ -58,6 +62,9 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     queued: int = 0
     held: int = 0  # of these: until a person has decided
     queued_since: int | None = None
+    held_for: str = ""  # the oldest request that messages wait for …
+    held_for_money: bool = False  # … and it is about a budget
+    rest: Switch | None = None
     requests: int = 0
     request_id: str = ""  # the oldest
     requested_at: int | None = None
@@ -77,16 +84,38 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
         return next((each for each in self.turns if each.state is not TurnState.INTERRUPTED), None)
 
     @property
+    def decides(self) -> str:
+        """Return the request that a person has to decide first; '' if there is none."""
+        return self.request_id or self.held_for
+
+    @property
     def is_over_budget(self) -> bool:
-        return self.budget is not None and (self.budget.is_spent or self.budget.refuses)
+        """A call that was refused counts until the agent answers somebody again, also if calls of others fit since."""
+        if self.held_for_money or (self.budget is not None and (self.budget.is_spent or self.budget.refuses)):
+            return True
+        failure, budget = self.failure, self.budget
+        return (
+            failure is not None
+            and is_denial(failure.reason)
+            and budget is not None
+            and budget.refused
+            and budget.starts_at <= failure.failed_at
+        )
+
+    @property
+    def is_failing(self) -> bool:
+        """A turn that failed for money is none of the agent's faults. With money it would go on."""
+        return self.is_in_error or (self.failure is not None and not is_denial(self.failure.reason))
 
 
 def find_standing(facts: AgentFacts, *, halted: bool) -> AgentStatus:
-    if facts.requests or facts.held:
+    if facts.requests or (facts.held and not facts.held_for_money):
         return AgentStatus.WAITING
+    if facts.rest is not None and facts.running is None:
+        return AgentStatus.RESTING
     if facts.is_over_budget:
         return AgentStatus.OVER_BUDGET
-    if facts.running is None and (facts.failure is not None or facts.is_in_error):
+    if facts.running is None and facts.is_failing:
         return AgentStatus.FAILING
     if halted and (facts.queued or facts.turns):
         return AgentStatus.STOPPED
@@ -106,6 +135,8 @@ def find_since(facts: AgentFacts, standing: AgentStatus) -> int | None:
             return facts.failure.failed_at
         case AgentStatus.WORKING:
             return facts.turns[0].started_at
+        case AgentStatus.RESTING if facts.rest is not None:
+            return facts.rest.since
         case AgentStatus.QUEUED | AgentStatus.STOPPED:
             return facts.queued_since
     return facts.active_at
@@ -113,8 +144,12 @@ def find_since(facts: AgentFacts, standing: AgentStatus) -> int | None:
 
 def find_step(facts: AgentFacts, standing: AgentStatus, now: int) -> StepAdvice | None:
     """None: nothing is to be done, or nothing that is surely right."""
-    if facts.request_id:
-        return StepAdvice(SafeStep.ANSWER, facts.request_id)
+    if facts.decides:
+        return StepAdvice(SafeStep.ANSWER, facts.decides)
+    if standing is AgentStatus.RESTING and facts.rest is not None:
+        return StepAdvice(SafeStep.WAKE, facts.rest.folder)
+    if standing is AgentStatus.STOPPED:
+        return StepAdvice(SafeStep.GO_ON, "")
     if standing is AgentStatus.OVER_BUDGET and facts.budget is not None:
         scope = facts.budget.scope
         return StepAdvice(SafeStep.RAISE, scope.name if scope.kind is BudgetScopeKind.GROUP else "")
@@ -127,6 +162,14 @@ def find_step(facts: AgentFacts, standing: AgentStatus, now: int) -> StepAdvice 
     if not facts.is_connected and (facts.session_id or not facts.is_parent):
         return StepAdvice(SafeStep.CONNECT, facts.folder)
     return None
+
+
+def find_retry(facts: AgentFacts, standing: AgentStatus) -> StepAdvice | None:
+    """Return how the message that failed is given to the agent again; None if it cannot be."""
+    failure = facts.failure if standing is AgentStatus.FAILING else None
+    if failure is None or not failure.sender or not is_person(failure.sender):
+        return None
+    return StepAdvice(SafeStep.RETRY, str(failure.message_id))
 
 
 class StandingAgent(Struct, frozen=True):
@@ -156,9 +199,9 @@ def find_tightest(folder: str, known: _Budgets) -> BudgetStatus | None:
     return max(every, key=_get_share, default=None)
 
 
-def _get_share(status: BudgetStatus) -> tuple[bool, float, bool]:
+def _get_share(status: BudgetStatus) -> tuple[bool, bool, float, bool]:
     share = status.spent / status.limit if status.limit else 1.0
-    return status.is_spent or status.refuses, share, status.period is Period.DAY
+    return status.is_spent or status.refuses, status.refused, share, status.period is Period.DAY
 
 
 def group_budgets(found: Iterable[BudgetStatus]) -> dict[tuple[BudgetScopeKind, str], list[BudgetStatus]]:
@@ -181,6 +224,8 @@ class OpenWork(Struct, frozen=True, kw_only=True):
     failures: list[FailedMessage]
     errands: list[OpenErrands]
     budgets: list[BudgetStatus]
+    for_money: frozenset[str]  # requests
+    rests: dict[str, Switch]  # by the folder that was put to rest
 
 
 def read_open_work(db: Db, now: int) -> OpenWork:
@@ -192,6 +237,8 @@ def read_open_work(db: Db, now: int) -> OpenWork:
         failures=overview.list_failures(db, now - FAILS_FOR),
         errands=overview.list_errands(db),
         budgets=budgets.list_shared(db, now),
+        for_money=overview.list_money_requests(db),
+        rests={each.folder: each for each in switches.list_resting(db)},
     )
 
 
@@ -224,9 +271,9 @@ def list_facts(
     known = group_budgets(work.budgets)
     named = {each.folder: each.provider for each in groups}
     parents = {each.folder.rpartition("/")[0] for each in groups}
-    made = (_make_group_facts(each, shares[each.folder, ""], known, usual, named) for each in groups)
+    made = (_make_group_facts(each, shares[each.folder, ""], work.rests, known, usual, named) for each in groups)
     found = [replace(each, is_parent=each.folder in parents) for each in made if not _is_shell(each, usual)]
-    return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
+    return found + [_make_managed_facts(each, shares[each.folder, each.id], work.rests, known) for each in work.managed]
 
 
 def list_open_facts(work: OpenWork) -> list[AgentFacts]:
@@ -243,9 +290,9 @@ def list_open_facts(work: OpenWork) -> list[AgentFacts]:
     for folder, agent_id in sorted(place for place in places if place[0]):
         share = shares[folder, agent_id]
         if agent_id:
-            found.append(_make_managed_facts(managed[agent_id], share, known))
+            found.append(_make_managed_facts(managed[agent_id], share, work.rests, known))
         else:
-            found.append(replace(share.make_facts(folder), budget=find_tightest(folder, known)))
+            found.append(replace(share.make_facts(folder, work.rests), budget=find_tightest(folder, known)))
     return found
 
 
@@ -261,14 +308,18 @@ class _Share:
         self.awake = self.queued = self.held = self.requests = 0
         self.turns: list[OpenTurn] = []
         self.queued_since: int | None = None
+        self.held_for = ""
+        self.held_for_money = False
         self.request_id = ""
         self.requested_at: int | None = None
         self.failure: FailedMessage | None = None
         self.given: list[OpenErrands] = []
         self.received: list[OpenErrands] = []
 
-    def add_queue(self, each: QueuedMessages) -> None:
+    def add_queue(self, each: QueuedMessages, for_money: Collection[str]) -> None:
         self.queued, self.held = self.queued + each.count, self.held + each.held
+        if each.held_for and not (self.held_for and self.held_for < each.held_for):
+            self.held_for, self.held_for_money = each.held_for, each.held_for in for_money
         self.queued_since = min(self.queued_since or each.oldest_at, each.oldest_at)
 
     def add_requests(self, each: OpenRequests) -> None:
@@ -276,7 +327,7 @@ class _Share:
         if self.requested_at is None or each.asked_at < self.requested_at:
             self.request_id, self.requested_at = each.first, each.asked_at
 
-    def make_facts(self, folder: str) -> AgentFacts:
+    def make_facts(self, folder: str, rests: Mapping[str, Switch]) -> AgentFacts:
         return AgentFacts(
             folder=folder,
             awake=self.awake,
@@ -284,6 +335,9 @@ class _Share:
             queued=self.queued,
             held=self.held,
             queued_since=self.queued_since,
+            held_for=self.held_for,
+            held_for_money=self.held_for_money,
+            rest=_find_rest(folder, rests),
             requests=self.requests,
             request_id=self.request_id,
             requested_at=self.requested_at,
@@ -308,7 +362,7 @@ def _share_out(work: OpenWork, awake: Collection[AwakeSandbox], managed: Collect
     for turn in work.turns:
         find(turn.folder, turn.session_id).turns.append(turn)
     for queue in work.queues:
-        find(queue.folder, queue.session_id).add_queue(queue)
+        find(queue.folder, queue.session_id).add_queue(queue, work.for_money)
     for asked in work.requests:
         find(asked.folder, asked.session_id).add_requests(asked)
     for failure in work.failures:
@@ -319,13 +373,28 @@ def _share_out(work: OpenWork, awake: Collection[AwakeSandbox], managed: Collect
     return shares
 
 
+def _find_rest(folder: str, rests: Mapping[str, Switch]) -> Switch | None:
+    """Return why a group is at rest: its own switch, or that of the nearest group above it."""
+    above = folder if rests else ""
+    while above:
+        if above in rests:
+            return rests[above]
+        above = above.rpartition("/")[0]
+    return None
+
+
 def _make_group_facts(
-    group: GroupActivity, share: _Share, known: _Budgets, usual: ProviderDefaults, named: Mapping[str, str]
+    group: GroupActivity,
+    share: _Share,
+    rests: Mapping[str, Switch],
+    known: _Budgets,
+    usual: ProviderDefaults,
+    named: Mapping[str, str],
 ) -> AgentFacts:
     """`named`: the providers of all groups, by their folders."""
     provider = _find_provider(group.folder, usual, named)
     return replace(
-        share.make_facts(group.folder),
+        share.make_facts(group.folder, rests),
         title=group.name,
         provider=provider,
         is_connected=provider != usual.demo,
@@ -346,9 +415,11 @@ def _find_provider(folder: str, usual: ProviderDefaults, named: Mapping[str, str
     return (named.get(usual.lender, "") if folder == usual.borrower else "") or usual.provider
 
 
-def _make_managed_facts(agent: ManagedActivity, share: _Share, known: _Budgets) -> AgentFacts:
+def _make_managed_facts(
+    agent: ManagedActivity, share: _Share, rests: Mapping[str, Switch], known: _Budgets
+) -> AgentFacts:
     return replace(
-        share.make_facts(agent.folder),
+        share.make_facts(agent.folder, rests),
         agent_id=agent.id,
         title=agent.title,
         provider=agent.provider,

@@ -19,6 +19,7 @@ class AgentStatus(StrEnum):
     STOPPED = "stopped"  # it has work, and the operator has stopped everything
     WORKING = "working"
     QUEUED = "queued"
+    RESTING = "resting"  # somebody put it to rest, or a group above it
     READY = "ready"  # its sandbox is there, and has nothing to do
     ASLEEP = "asleep"
 
@@ -34,6 +35,9 @@ class SafeStep(StrEnum):
     ANSWER = "answer"  # a request
     RAISE = "raise"  # a budget
     TRACE = "trace"  # a message that failed
+    RETRY = "retry"  # a message that failed
+    WAKE = "wake"  # an agent that is at rest
+    GO_ON = "go_on"  # after everything was stopped
     INSPECT = "inspect"  # a managed agent that failed
     STOP = "stop"  # a turn that runs too long
     CONNECT = "connect"  # an agent to a group that has the demo's

@@ -5,13 +5,16 @@ from typing import Any
 import pytest
 
 from gatepost.core.clock import HOUR, Period, SystemClock
+from gatepost.core.errors import NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
 from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
@@ -49,8 +52,6 @@ async def operation_deps(store: SqliteStore, home: Home) -> OperationDeps:
 
 
 async def show(operation_deps: OperationDeps, caller: str = OPERATOR, **args: Any) -> dict[str, Any]:
-    from gatepost.core.records import replace
-
     found: dict[str, Any] = await OPERATIONS["overview.show"](replace(operation_deps, caller=caller), args)
     return found
 
@@ -169,6 +170,65 @@ async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden
     assert (seen["who"], seen["whom"], seen["what"], seen["count"]) == ("beta", "acme/eng", "errand", 1)
     [hers] = find(await show(operation_deps, ADA), "acme/eng")["waits"]
     assert (hers["who"], hers["whom"]) == ("another group", "acme/eng")
+
+
+def hear(db: Db, sender: str = ADA, folder: str = "beta") -> int:
+    session = add_session(db, folder)
+    message = add_arrival(db, 1, address="fake:room/1", platform_id=f"{sender}/{folder}", sender=sender, text="do it")
+    inbox.enqueue(db, message, session.id, folder, "member", SystemClock().now())
+    return message
+
+
+async def why(operation_deps: OperationDeps, caller: str, message: object) -> dict[str, Any]:
+    found: dict[str, Any] = await OPERATIONS["overview.why"](
+        replace(operation_deps, caller=caller), {"message": str(message)}
+    )
+    return found
+
+
+async def test_whoever_wrote_a_message_is_told_why_it_has_no_answer_and_others_as_their_rights_let_them(
+    operation_deps: OperationDeps,
+) -> None:
+    hers = await operation_deps.store.write(hear, ADA, "beta")
+    theirs = await operation_deps.store.write(hear, GUEST, "beta")
+    shared = await operation_deps.store.write(hear, GUEST, "acme/eng")
+    assert (await why(operation_deps, ADA, hers))["text"].startswith("It is next: Beta")
+    assert (await why(operation_deps, ADA, shared))["text"].startswith("It is next: Acme/Eng")
+    assert (await why(operation_deps, OWNER, theirs))["text"].startswith("It is second in line: Beta")
+    hidden = (
+        (ADA, theirs),
+        (GUEST, hers),
+        (ADA, 999),
+        (ADA, f"{ADA}/beta"),
+        (ADA, "²"),
+        (ADA, "9" * 30),
+    )
+    for caller, message in hidden:
+        with pytest.raises(NotFound):
+            await why(operation_deps, caller, message)
+    assert (await why(operation_deps, OPERATOR, f"{ADA}/beta"))["text"].startswith("It is next: Beta")
+
+
+async def test_the_step_that_helps_is_for_who_may_do_it_and_says_if_it_is_decided_elsewhere(
+    operation_deps: OperationDeps,
+) -> None:
+    message = await operation_deps.store.write(hear, ADA, "beta")
+    await operation_deps.store.write(switches.turn_on, switches.name_rest("beta"), "", "op", 1)
+    hers, owners = await why(operation_deps, ADA, message), await why(operation_deps, OWNER, message)
+    assert hers["text"] == owners["text"] == "Beta is at rest. It is kept."
+    assert (hers["next"], hers["label"]) == (None, "")
+    assert (owners["next"]["operation"], owners["next"]["args"]) == ("group.wake", {"folder": "beta"})
+    assert (owners["label"], owners["asks"]) == ("Wake it", False)
+
+    def hold(db: Db) -> None:
+        asked = NewRequest(kind=RequestKind.BUDGET, name="day 1 group beta", folder="beta", input={"more": "$2.00"})
+        request = requests.add(db, asked, 1)[0]
+        db.run("UPDATE inbox SET state = 'held', reason = ? WHERE message_id = ?", (request.id, message))
+
+    await operation_deps.store.write(hold)
+    money = await why(operation_deps, OWNER, message)
+    assert (money["label"], money["asks"], money["next"]["operation"]) == ("Allow $2.00 more", False, "permit.answer")
+    assert (await why(operation_deps, ADA, message))["next"] is None
 
 
 async def test_parts_words_folders_and_pages_choose_among_the_agents(operation_deps: OperationDeps) -> None:

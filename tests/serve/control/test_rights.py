@@ -202,6 +202,7 @@ def make_args(each: type[OperationArgs[Any]]) -> dict[str, Any]:
 
 # They refuse nobody. Each needs tests of its own that nobody gets what is another group's.
 ANSWERS_ALL = {
+    "activity.list": "tests/serve/control/test_activity.py",
     "login.end": "tests/serve/control/test_logins.py",
     "login.end_all": "tests/serve/control/test_logins.py",
     "login.list": "tests/serve/control/test_logins.py",
@@ -212,6 +213,7 @@ ANSWERS_ALL = {
     "passkey.list": "tests/serve/control/test_passkeys.py",
     "passkey.rm": "tests/serve/control/test_passkeys.py",
     "site.list": "tests/serve/web/pages/test_sites.py",
+    "user.language": "tests/serve/web/test_people.py",
 }
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
 
@@ -235,8 +237,8 @@ def test_few_operations_answer_everybody_and_each_is_known() -> None:
 
 
 def test_few_operations_judge_their_callers_themselves_and_each_is_known() -> None:
-    """tests/serve/control/test_session_control.py has who may."""
-    known = {"session.show", "session.send", "session.stop", "session.reset"}
+    """tests/serve/control/test_session_control.py and test_overview.py have who may."""
+    known = {"session.show", "session.send", "session.stop", "session.reset", "overview.why"}
     assert {name for name, each in OPERATIONS.items() if each.info.judges} == known
 
 

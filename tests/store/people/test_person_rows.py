@@ -36,15 +36,17 @@ ERASED_WITH = {
     "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens",
     "passkeys", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
-    "link_visitors", "room_pins", "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
+    "link_visitors", "room_pins", "threads", "thread_marks",
+    "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
     "messages", "audit", "passed_files", "session_files", "awaited_files", "memories", "memory_words",
+    "memory_vectors",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
     "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "database_lives",
     "duties", "egress_log", "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves",
-    "group_places", "groups", "incarnations", "link_signatures", "prompt_sizes", "restored_rows", "routes",
-    "memory_views", "rule_state", "shared_folders",
+    "group_places", "groups", "incarnations", "instructions", "link_signatures", "prompt_sizes",
+    "restored_rows", "routes", "memory_views", "rule_state", "shared_folders",
     "schema_version", "secret_bindings", "skill_adoptions", "skill_contents", "skills",
     "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",

@@ -8,14 +8,16 @@ from tests.store.conftest import NOON, Desk
 
 from gatepost.core.clock import DAY, MINUTE
 from gatepost.flow.overview import AgentFacts, AwakeSandbox, ProviderDefaults, list_facts, read_groups, read_open_work
+from gatepost.store.messages import inbox
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.money import budgets
 from gatepost.store.port import Row
-from gatepost.store.rights import requests
+from gatepost.store.rights import requests, switches
 from gatepost.store.rights.requests import NewRequest, RequestKind
-from gatepost.store.sessions import agents, groups, sessions
+from gatepost.store.sessions import agents, groups, sessions, turns
 from gatepost.store.sessions.agents import NewAgent
-from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.sessions import Session, SessionMode, SessionState
+from gatepost.store.sessions.turns import TurnState
 from gatepost.store.web import overview
 from gatepost_testing.counting import CountingDb
 
@@ -78,6 +80,81 @@ def test_a_failure_counts_until_something_goes_well_or_it_is_old(desk: Desk) -> 
     well = desk.begun("again")
     desk.finish(well)
     assert read_facts(desk)["acme"].failure is None
+
+
+def test_an_answer_in_another_conversation_ends_the_failure_of_an_abandoned_one(desk: Desk) -> None:
+    desk.break_off(desk.begun("broken"), "no key", final=True)
+    desk.now += MINUTE
+    other = sessions.find_or_add(desk.db, SessionMode.SHARED, "acme", "fake", "fake:room/2", "", desk.now)
+    answer(desk, other)
+    assert read_facts(desk)["acme"].failure is None
+
+
+def answer(desk: Desk, session: Session) -> None:
+    """A message that is answered in this conversation."""
+    at = desk.now
+    turns.TURNS.put(
+        desk.db,
+        id=f"t-{session.id}",
+        session_id=session.id,
+        folder=session.folder,
+        provider="demo",
+        instance="fake",
+        address=session.address,
+        thread="",
+        rights="owner",
+        state=TurnState.DONE,
+        next_at=at,
+        owner="",
+        lease_until=at,
+        started_at=at,
+        ended_at=at + 1,
+    )
+    sessions.set_state(desk.db, session.id, SessionState.IDLE, at + 1)
+
+
+def test_a_trial_neither_marks_an_agent_as_failing_nor_ends_a_failure(desk: Desk) -> None:
+    trial = sessions.find_or_add(
+        desk.db, SessionMode.PER_THREAD, "acme", "terminal", f"{sessions.TRIAL_ROOMS}1", "", desk.now
+    )
+    row = desk.begun("broken")
+    desk.break_off(row, "no key", final=True)
+    desk.now += MINUTE
+    answer(desk, trial)
+    facts = read_facts(desk)["acme"]
+    assert facts.failure is not None and facts.session_id == desk.session.id
+    desk.db.run("UPDATE inbox SET session_id = ?", (trial.id,))
+    assert read_facts(desk)["acme"].failure is None
+
+
+def test_a_failure_of_a_managed_agent_hides_none_of_its_group(desk: Desk) -> None:
+    desk.break_off(desk.begun("broken"), "no key", final=True)
+    made = agents.create(desk.db, NewAgent(folder="acme", provider="claude", title="Fix it"), NOON)
+    desk.db.run(
+        "INSERT INTO inbox (message_id, session_id, folder, seq, state, reason, created_at, updated_at)"
+        " SELECT message_id, ?, folder, 9, state, 'no disk', created_at, updated_at FROM inbox",
+        (made.id,),
+    )
+    sessions.set_state(desk.db, made.id, SessionState.ERROR, NOON)
+    found = read_facts(desk)
+    assert [each.failure.reason for each in (found["acme"], found[made.id]) if each.failure] == ["no key", "no disk"]
+
+
+def test_what_waits_for_money_is_told_from_what_waits_for_a_word_about_its_sender(desk: Desk) -> None:
+    asked = NewRequest(kind=RequestKind.BUDGET, name="day 1 group acme", folder="acme", input={})
+    money = requests.add(desk.db, asked, NOON)[0].id
+    message = desk.hear("hello")
+    inbox.hold(desk.db, message, "acme", "member", money, NOON + DAY, NOON)
+    facts = read_facts(desk)["acme"]
+    assert (facts.held_for, facts.held_for_money) == (money, True)
+    requests.withdraw(desk.db, money, "raised", NOON)
+    assert not read_facts(desk)["acme"].held_for_money
+
+
+def test_a_rest_holds_for_the_groups_below(desk: Desk) -> None:
+    groups.add(desk.db, "acme/eng", "Eng", "", NOON)
+    switches.turn_on(desk.db, switches.name_rest("acme"), "", "op", NOON)
+    assert [each.rest.folder for each in read_facts(desk).values() if each.rest] == ["acme", "acme"]
 
 
 def test_what_was_spent_today_is_the_groups_with_all_below_it(desk: Desk) -> None:

@@ -12,9 +12,10 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS = {
+    "activity": CommandEntry("ledger", "Everything that happened, in words."),
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
-    "backup": CommandEntry("store", "Everything but the keys in one file, with the gateway up or down."),
+    "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),
     "bridge": CommandEntry(
         "mcp", "Connect an MCP client that uses stdio to the gateway, or, inside a sandbox, to the tools."
     ),
@@ -34,6 +35,7 @@ COMMANDS = {
     "gateway": CommandEntry("gateways", "The gateways that share a store."),
     "grant": CommandEntry("access", "The rights of groups, people and roles."),
     "group": CommandEntry("groups", "The agents and their folders."),
+    "instructions": CommandEntry("groups", "What agents are told by AGENTS.md, version by version."),
     "invite": CommandEntry("credentials", "Codes that let people into a group."),
     "keep": CommandEntry(
         "ledger", "How long things are kept, how much there is of each, and removing what is over age now."
@@ -59,6 +61,7 @@ COMMANDS = {
     "rule": CommandEntry("access", "Standing instructions that an agent gets in every turn."),
     "sandbox": CommandEntry("sandboxes", "Look around where an agent lives."),
     "secret": CommandEntry("secrets", "Keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."),
+    "service": CommandEntry("daemon", "The gateway as a service of this machine: install, status, logs, restart."),
     "session": CommandEntry("sessions", "The conversations of agents."),
     "settings": CommandEntry("settings", "Every setting, its value and where that came from."),
     "site": CommandEntry("sites", "Pages of groups."),
@@ -75,5 +78,6 @@ COMMANDS = {
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),
     "user": CommandEntry("users", "The people, and what each may do."),
+    "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "worktree": CommandEntry("worktrees", "Copies of your repositories that agents work in."),
 }

@@ -10,6 +10,7 @@ from gatepost.access.tiers import check_removable
 from gatepost.cli import output
 from gatepost.cli.given_files import read_bytes, read_text
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import zone_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -47,6 +48,14 @@ from gatepost.serve.control.arguments.groups import (
     UnlinkGroupArgs,
     WakeGroupArgs,
     WriteGroupFileArgs,
+)
+from gatepost.serve.control.arguments.instructions import (
+    InstructionChange,
+    InstructionEntry,
+    ListInstructionsArgs,
+    PutBackAnswer,
+    PutBackArgs,
+    ShowInstructionsArgs,
 )
 from gatepost.store.gateways.group_moves import GroupMoveState
 
@@ -263,3 +272,33 @@ def show_prompt(run: CommandRun, cost: PromptCost) -> None:
 def _render_cost(cost: PromptCost) -> str:
     more = f"; {cost.provider} adds a prompt and tools of its own" if cost.own else ""
     return f"{cost.size:,} bytes, about {cost.tokens:,} tokens before the first word{more}"
+
+
+@click.group()
+def instructions_command() -> None:
+    """What an agent is told by its AGENTS.md: earlier versions, by whom, and putting one back."""
+
+
+@instructions_command.command("list")
+@from_operation(ListInstructionsArgs)
+def list_instructions(run: CommandRun, found: list[InstructionEntry]) -> None:
+    output.print_records(InstructionEntry, found, empty="no version is known yet", zone=zone_of(run.home))
+
+
+@instructions_command.command("show")
+@from_operation(ShowInstructionsArgs)
+def show_instructions(run: CommandRun, found: InstructionChange) -> None:
+    for line in found.changes:
+        output.print_line(line)
+    if not found.changes:
+        output.print_line(found.text.rstrip("\n"))
+
+
+@instructions_command.command("put-back")
+@from_operation(PutBackArgs)
+def put_back(run: CommandRun, done: PutBackAnswer) -> None:
+    if done.undo is None:
+        output.print_line(f"{done.folder} goes by it")
+        return
+    undo = f"`gatepost instructions put-back {done.folder} {done.undo}`"
+    output.print_line(f"{done.folder} goes by it from now on; {undo} undoes that")

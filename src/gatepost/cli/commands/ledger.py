@@ -1,5 +1,5 @@
-"""`gatepost ledger`, `trace`, `dropped` and `keep`: what became of each message, which were refused, and how long all
-is kept."""
+"""`gatepost activity`, `ledger`, `trace`, `dropped` and `keep`: what happened, what became of each message, which were
+refused, and how long all is kept."""
 
 import time
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ from gatepost.core.process import home_lock
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.arguments.activity import ActivityEntry, ActivityPage, ListActivityArgs
 from gatepost.serve.control.arguments.ledger import (
     CheckLedgerArgs,
     DroppedReport,
@@ -263,6 +264,14 @@ def _print_dropped_lines(found: DroppedReport, zone: tzinfo | None, as_json: boo
 
 def _render_reason(reason: str) -> str:
     return NOT_WRITTEN_DOWN if reason == ONLY_COUNTED else reasons.render_reason(reason)
+
+
+@click.command()
+@from_operation(ListActivityArgs)
+def activity_command(run: CommandRun, found: ActivityPage) -> None:
+    output.print_records(ActivityEntry, found.entries, empty="nothing like that happened", zone=zone_of(run.home))
+    if found.more:
+        output.print_line(f"--before {found.more} shows what came before")
 
 
 @click.group()

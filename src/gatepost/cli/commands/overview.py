@@ -1,4 +1,4 @@
-"""`gatepost overview`: how every agent stands, and what to do next."""
+"""`gatepost overview`: how every agent stands, and what to do next. `gatepost why`: why a message has no answer."""
 
 import click
 
@@ -6,7 +6,13 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.clock import iso
 from gatepost.core.money import render_usd
-from gatepost.serve.control.arguments.overview import AgentOverview, GatewayOverview, ShowOverviewArgs
+from gatepost.serve.control.arguments.overview import (
+    AgentOverview,
+    ExplainMissingArgs,
+    GatewayOverview,
+    ShowOverviewArgs,
+    WhyAnswer,
+)
 
 
 @click.command()
@@ -27,6 +33,14 @@ def overview_command(run: CommandRun, found: GatewayOverview) -> None:
         output.print_line(f"{left} more; --start {run.args['start'] + len(found.agents)} shows them")
 
 
+@click.command()
+@from_operation(ExplainMissingArgs)
+def why_command(run: CommandRun, found: WhyAnswer) -> None:
+    output.print_line(found.text)
+    if found.next is not None:
+        output.print_line("  ", output.colored(f"→ {found.next.command}", "dim"))
+
+
 def print_health(found: GatewayOverview) -> None:
     """Print the findings on the gateway's health, each with the way out."""
     if panic := found.panic:
@@ -42,7 +56,7 @@ def print_health(found: GatewayOverview) -> None:
 
 
 def _make_row(agent: AgentOverview) -> tuple[object, ...]:
-    last, step = agent.last, agent.next
+    last, steps = agent.last, [each.command for each in (agent.next, agent.retry) if each is not None]
     name = f"{agent.title} ({agent.id})" if agent.managed and agent.title else agent.id
     return (
         name,
@@ -52,5 +66,5 @@ def _make_row(agent: AgentOverview) -> tuple[object, ...]:
         agent.sandboxes,
         render_usd(agent.spent),
         f"{last.by}: {last.text}" if last else "",
-        step.command if step else "",
+        " or ".join(steps),
     )

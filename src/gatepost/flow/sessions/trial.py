@@ -67,7 +67,7 @@ class TrialRequest:
 
     @property
     def address(self) -> str:
-        return f"terminal:{self.id}"
+        return f"{sessions.TRIAL_ROOMS}{self.id}"
 
 
 class _TrialKeys:
@@ -231,7 +231,7 @@ def end_leftover_trials(db: Db, now: int) -> list[str]:
     was not meant. They are known by their only message, whose id is the room's name; nobody else writes such a one."""
     ended = []
     for session in sessions.list_open(db):
-        name = session.address.removeprefix(f"{INSTANCE}:")
+        name = session.address.removeprefix(sessions.TRIAL_ROOMS)
         first = (
             messages.find(db, INSTANCE, session.address, Direction.IN, name) if session.instance == INSTANCE else None
         )

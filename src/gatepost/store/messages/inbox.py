@@ -348,6 +348,15 @@ def count_waiting(db: Db, session_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+def count_ahead(db: Db, entry: InboxEntry, most: int) -> int:
+    """Return how many messages of the same conversation wait or are worked on before this one, at most so many."""
+    row = db.row(
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND seq < ? LIMIT ?) a",
+        (entry.session_id, entry.seq, most),
+    )
+    return int(row[0]) if row else 0
+
+
 def list_waiting_rooms(db: Db) -> list[tuple[str, str, str]]:
     """Return (instance, address, thread) of every row that is not in an end state."""
     rows = db.rows(

@@ -78,6 +78,7 @@ class BudgetStatus(Struct, frozen=True):
     cap: Cap | None = None
     needed: int = 0  # what that call could have cost
     raised: int = 0  # of `limit`, what was added for this period alone
+    refused: bool = False  # it was spent, or a call did not fit, in this period and as the limit is now
 
     @property
     def left(self) -> int:
@@ -347,7 +348,8 @@ def _read_capped(db: Db, scope: BudgetScope, cap: Cap, session_id: str, starts_a
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
         "SELECT b.kind, b.name, b.period, b.micro + COALESCE(s.raised, 0), COALESCE(s.spent, 0),"
-        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0), COALESCE(s.needed, 0), COALESCE(s.raised, 0) FROM budgets b"
+        " COALESCE(s.reserved, 0), COALESCE(s.refuses, 0), COALESCE(s.needed, 0), COALESCE(s.raised, 0),"
+        " COALESCE(s.told_stop, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         " AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END"
         f" WHERE b.period IN ('day', 'month') AND ({where})",
@@ -355,11 +357,13 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
     )
     bounds = {each.value: (each, start_of_period(each, now), end_of_period(each, now)) for each in Period}
     found = []
-    for kind, name, period, limit, spent, reserved, refuses, needed, raised in rows:
+    for kind, name, period, limit, spent, reserved, refuses, needed, raised, refused in rows:
         per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
         found.append(
-            BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses), None, needed, raised)
+            BudgetStatus(
+                scope, per, limit, spent, reserved, begins, ends, bool(refuses), None, needed, raised, bool(refused)
+            )
         )
     return found
 

@@ -76,6 +76,7 @@ class Session(Struct, frozen=True):
 
 
 SESSIONS = Table("sessions", Session)
+TRIAL_ROOMS = "terminal:trial/"  # how the rooms begin in which an agent is tried out, where nobody is
 
 
 class SessionNotes(Struct, frozen=True):

@@ -14,6 +14,7 @@ from gatepost.store.messages.messages import marks
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.rights.requests import RequestKind
+from gatepost.store.sessions import sessions
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.turns import TurnState
 
@@ -55,13 +56,15 @@ class OpenTurn(Struct, frozen=True):
 
 
 class QueuedMessages(Struct, frozen=True):
-    """Messages that wait in a session ('': in none yet). `held`: those among them that wait for a person."""
+    """Messages that wait in a session ('': in none yet). `held`: those among them that wait for a person.
+    `held_for`: the oldest request that they wait for."""
 
     session_id: str
     folder: str
     count: int
     held: int
     oldest_at: int
+    held_for: str
 
 
 class OpenRequests(Struct, frozen=True):
@@ -75,13 +78,15 @@ class OpenRequests(Struct, frozen=True):
 
 
 class FailedMessage(Struct, frozen=True):
-    """The last message of a group that failed, if nothing went well in its conversation since."""
+    """The last message of an agent that failed, if it answered nobody since. `sender`: who can be given an answer after
+    all; '' if it is a task's, or its conversation is over."""
 
     session_id: str
     folder: str
     message_id: int
     reason: str
     failed_at: int
+    sender: str = ""
 
 
 class OpenErrands(Struct, frozen=True):
@@ -134,14 +139,14 @@ _parse_request = make_row_parser(ShownRequest)
 
 
 def list_groups(db: Db, today: int) -> list[GroupActivity]:
-    """By name. `today`: when the day began."""
+    """By name. `today`: when the day began. A trial is no conversation."""
     rows = db.rows(
         "SELECT g.folder, g.name, g.provider, s.id, s.active_at, COALESCE(p.spent, 0) FROM groups g"
         " LEFT JOIN sessions s ON s.id = (SELECT l.id FROM sessions l WHERE l.folder = g.folder AND l.agent = 0"
-        " ORDER BY l.active_at DESC LIMIT 1)"
+        " AND SUBSTR(l.address, 1, CAST(? AS INTEGER)) <> ? ORDER BY l.active_at DESC LIMIT 1)"
         " LEFT JOIN spending p ON p.kind = 'group' AND p.name = g.folder AND p.period = 'day' AND p.starts_at = ?"
         " ORDER BY g.folder LIMIT ?",
-        (today, MOST_GROUPS),
+        (len(sessions.TRIAL_ROOMS), sessions.TRIAL_ROOMS, today, MOST_GROUPS),
     )
     return [_parse_group(row) for row in rows]
 
@@ -169,7 +174,8 @@ def list_turns(db: Db) -> list[OpenTurn]:
 def list_queues(db: Db) -> list[QueuedMessages]:
     rows = db.rows(
         "SELECT COALESCE(session_id, ''), folder, COUNT(*), SUM(CASE WHEN state = 'held' THEN 1 ELSE 0 END),"
-        f" MIN(created_at) FROM inbox WHERE {inbox.OPEN} AND state <> 'working'"
+        " MIN(created_at), COALESCE(MIN(CASE WHEN state = 'held' THEN reason END), '')"
+        f" FROM inbox WHERE {inbox.OPEN} AND state <> 'working'"
         " GROUP BY COALESCE(session_id, ''), folder LIMIT ?",
         (MOST_WAITING,),
     )
@@ -187,14 +193,41 @@ def list_requests(db: Db) -> list[OpenRequests]:
     return [_parse_open(row) for row in rows]
 
 
-def list_failures(db: Db, since: int) -> list[FailedMessage]:
-    """The newest of each group, if it failed after `since` and no later turn of its conversation went well."""
+def list_money_requests(db: Db) -> frozenset[str]:
+    """Return the ids of the requests for more money that wait."""
     rows = db.rows(
-        "SELECT COALESCE(i.session_id, ''), i.folder, i.message_id, i.reason, i.updated_at FROM inbox i"
-        " WHERE i.id IN (SELECT MAX(f.id) FROM inbox f WHERE f.state = 'failed' GROUP BY f.folder)"
-        " AND i.updated_at > ? AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = i.session_id"
-        " AND t.started_at > i.created_at AND t.state = 'done' AND t.ended_at > i.updated_at)",
-        (since,),
+        "SELECT id FROM requests WHERE kind = 'budget' AND state = 'pending' AND asked_at > 0 LIMIT ?", (MOST_WAITING,)
+    )
+    return frozenset(str(request_id) for (request_id,) in rows)
+
+
+# The newest failure of each group's own conversations, and that of each managed agent in error. Trials are apart:
+# nobody waited for their answers, and what they try may be another model.
+_NEWEST_FAILURES = (
+    "SELECT (SELECT f.id FROM inbox f WHERE f.state = 'failed' AND f.folder = g.folder AND NOT EXISTS (SELECT 1 FROM"
+    " sessions o WHERE o.id = f.session_id AND (o.agent = 1 OR SUBSTR(o.address, 1, CAST(? AS INTEGER)) = ?))"
+    " ORDER BY f.id DESC LIMIT 1) FROM groups g"
+    " UNION ALL SELECT (SELECT f.id FROM inbox f WHERE f.session_id = e.id AND f.state = 'failed'"
+    " ORDER BY f.seq DESC LIMIT 1) FROM sessions e WHERE e.agent = 1 AND e.state = 'error' AND e.closed_at IS NULL"
+)
+# A turn of the same agent that went well later.
+_ANSWERED_SINCE = (
+    "SELECT 1 FROM sessions n JOIN turns t ON t.session_id = n.id WHERE n.folder = i.folder"
+    " AND n.active_at > i.updated_at AND (n.id = i.session_id OR (n.agent = 0 AND COALESCE(s.agent, 0) = 0))"
+    " AND SUBSTR(n.address, 1, CAST(? AS INTEGER)) <> ?"
+    " AND t.started_at > i.created_at AND t.state = 'done' AND t.ended_at > i.updated_at"
+)
+
+
+def list_failures(db: Db, since: int) -> list[FailedMessage]:
+    """The newest of each agent, if it failed after `since` and the agent answered nobody later."""
+    trials = len(sessions.TRIAL_ROOMS), sessions.TRIAL_ROOMS
+    rows = db.rows(
+        "SELECT COALESCE(i.session_id, ''), i.folder, i.message_id, i.reason, i.updated_at,"
+        " CASE WHEN i.mode <> 'task' AND m.kind = 'chat' AND s.closed_at IS NULL AND s.id IS NOT NULL THEN m.sender"
+        " ELSE '' END FROM inbox i JOIN messages m ON m.id = i.message_id LEFT JOIN sessions s ON s.id = i.session_id"
+        f" WHERE i.id IN ({_NEWEST_FAILURES}) AND i.updated_at > ? AND NOT EXISTS ({_ANSWERED_SINCE})",
+        (*trials, since, *trials),
     )
     return [_parse_failed(row) for row in rows]
 

@@ -121,9 +121,9 @@ def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
 @pytest.mark.parametrize(
     ("counts", "notes", "lead"),
     [
-        ({"asleep": 1}, 0, "All is well: 1 agent rests."),
-        ({"asleep": 2, "working": 1}, 0, "All is well: 1 agent has work, 2 agents rest."),
-        ({"asleep": 2}, 1, "2 agents rest."),
+        ({"asleep": 1}, 0, "All is well: 1 agent has nothing to do."),
+        ({"asleep": 2, "working": 1}, 0, "All is well: 1 agent has work, 2 agents have nothing to do."),
+        ({"asleep": 2}, 1, "2 agents have nothing to do."),
         ({"waiting": 1, "failing": 1}, 0, "2 agents need somebody."),
         ({}, 0, "All is well."),
     ],

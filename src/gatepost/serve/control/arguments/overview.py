@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from gatepost.core.clock import Period
-from gatepost.core.record_fields import option
+from gatepost.core.record_fields import argument, option
 from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.declaration import OperationArgs, declares
@@ -94,6 +94,7 @@ class AgentOverview(Struct, frozen=True, kw_only=True):
     waits: list[OverviewWait]
     failure: str
     next: OverviewStep | None
+    retry: OverviewStep | None = None  # of the message that failed
 
 
 class PanicState(Struct, frozen=True):
@@ -112,6 +113,27 @@ class GatewayOverview(Struct, frozen=True, kw_only=True):
     total: int
     homeless: int
     agents: list[AgentOverview]
+
+
+class WhyAnswer(Struct, frozen=True, kw_only=True):
+    """`text`: why a message has no answer, in one sentence. `label`: of the step that helps. `asks`: the step is done
+    where it is shown what it is about."""
+
+    text: str
+    label: str
+    asks: bool
+    next: OverviewStep | None
+
+
+@declares("overview.why", right=READ, judges=True)
+class ExplainMissingArgs(OperationArgs[WhyAnswer], frozen=True):
+    """Say in one sentence why a message has no answer, and what helps.
+
+    Whoever wrote it may ask, and whoever has the right op:overview.read for a group that got it. The step is shown to
+    people who may do it.
+    """
+
+    message: Annotated[str, argument("Its number in the ledger, or its id on the platform.", examples=("42",))]
 
 
 class OverviewPart(StrEnum):

@@ -30,8 +30,9 @@ from gatepost.flow.gateways.folder_check import (
     claim_here,
     find_elsewhere,
 )
-from gatepost.flow.group_files import SKILLS, is_inside, is_instruction, is_skill_name
+from gatepost.flow.group_files import AGENTS, SKILLS, is_inside, is_instruction, is_skill_name
 from gatepost.flow.groups import archived_worktrees, find_leftovers, make_group, remove_leftovers
+from gatepost.flow.instruction_watch import read_texts, record_found
 from gatepost.flow.prompt_cost import measure_prompt
 from gatepost.flow.reports import GroupFile, GroupFileText, PromptCost, WrittenGroupFile
 from gatepost.flow.requests import unknown_senders
@@ -94,8 +95,9 @@ from gatepost.store.port import Db
 from gatepost.store.rights import switches
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
-from gatepost.store.sessions import due_sessions, groups, pinned_rules, sessions, skills, turns, worktrees
+from gatepost.store.sessions import due_sessions, groups, instructions, pinned_rules, sessions, skills, turns, worktrees
 from gatepost.store.sessions.groups import Group, GroupSettings
+from gatepost.store.sessions.instructions import InstructionSource
 from gatepost.store.sessions.pinned_rules import PinnedRule
 from gatepost.store.sessions.skills import EffectiveSkill, SkillSource
 
@@ -504,6 +506,7 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     await claim_here(deps.store, deps.home, args.folder, now)
     uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
     change = await _make_skill_change(deps, args, now)
+    before = await asyncio.to_thread(read_texts, deps.home, [args.folder]) if args.path == AGENTS else []
     done = await asyncio.to_thread(
         group_files.write_file, deps.home, args.folder, args.path, args.content, args.version, uid
     )
@@ -511,6 +514,10 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
     def check_again(db: Db) -> None:
         """A move that began after this was written takes it along; one that began before may not."""
         claim_folder_here(db, deps.home, args.folder, now)
+        if args.path == AGENTS:
+            record_found(db, before, now, now)
+            written = InstructionSource.WRITTEN
+            instructions.add(db, args.folder, done.version, args.content, written, deps.caller, now)
         if change is not None:
             agree_to_read(db, args.folder, change.skill, change.pack, deps.caller, now, base=change.base)
 

@@ -8,8 +8,10 @@ from msgspec import Struct
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import Period, start_of_period
+from gatepost.core.errors import NotFound
 from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
+from gatepost.flow.missing_answer import MissingAnswer, explain_missing, read_message_facts
 from gatepost.flow.overview import (
     AgentFacts,
     AwakeSandbox,
@@ -18,6 +20,7 @@ from gatepost.flow.overview import (
     StandingAgent,
     StepAdvice,
     count_standings,
+    find_retry,
     find_since,
     find_step,
     list_facts,
@@ -32,10 +35,13 @@ from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
-from gatepost.serve.control.arguments.ledger import TraceMessageArgs
+from gatepost.serve.control.arguments.gateways import PanicOffArgs
+from gatepost.serve.control.arguments.groups import WakeGroupArgs
+from gatepost.serve.control.arguments.ledger import RetryMessageArgs, TraceMessageArgs
 from gatepost.serve.control.arguments.overview import (
     READ,
     AgentOverview,
+    ExplainMissingArgs,
     GatewayOverview,
     OverviewBudget,
     OverviewExtent,
@@ -46,6 +52,7 @@ from gatepost.serve.control.arguments.overview import (
     OverviewWait,
     PanicState,
     ShowOverviewArgs,
+    WhyAnswer,
 )
 from gatepost.serve.control.arguments.sessions import StopSessionArgs
 from gatepost.serve.control.arguments.spending import SetBudgetArgs
@@ -53,9 +60,14 @@ from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.health.health_check import HealthCheck
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import Message
+from gatepost.store.money import ledger
 from gatepost.store.money.budgets import BudgetScopeKind
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rights import switches
+from gatepost.store.rights import requests, switches
+from gatepost.store.rights.requests import RequestKind
 from gatepost.store.web import overview
 from gatepost.store.web.overview import LastMessage, ShownRequest
 
@@ -72,18 +84,22 @@ PARTS = {
 
 
 class _Step(Struct, frozen=True):
-    """`scoped`: the right is needed in the group, not for the whole gateway."""
+    """`scoped`: the right is needed in the group, not for the whole gateway. `numbered`: the argument is a number."""
 
     operation: OperationInfo
     argument: str
     command: str
     scoped: bool = False
+    numbered: bool = False
 
 
 STEPS = {
     SafeStep.ANSWER: _Step(AnswerRequestArgs.info, "id", "gatepost permit allow {}"),
     SafeStep.RAISE: _Step(SetBudgetArgs.info, "folder", "gatepost budget set {} --daily USD", scoped=True),
     SafeStep.TRACE: _Step(TraceMessageArgs.info, "message", "gatepost trace {}"),
+    SafeStep.RETRY: _Step(RetryMessageArgs.info, "message", "gatepost ledger retry {}", numbered=True),
+    SafeStep.WAKE: _Step(WakeGroupArgs.info, "folder", "gatepost group wake {}", scoped=True),
+    SafeStep.GO_ON: _Step(PanicOffArgs.info, "", "gatepost panic --off"),
     SafeStep.INSPECT: _Step(ShowAgentArgs.info, "id", "gatepost agent inspect {}"),
     SafeStep.STOP: _Step(StopSessionArgs.info, "id", "gatepost stop {}"),
     SafeStep.CONNECT: _Step(KeepConnectionArgs.info, "folder", "gatepost connect AGENT --folder {}"),
@@ -174,17 +190,18 @@ def _count_homeless(work: OpenWork) -> int:
 
 def _read_details(db: Db, shown: list[StandingAgent], rights: _CallerRights, now: int) -> list[AgentOverview]:
     last = overview.list_last_messages(db, [each.facts.session_id for each in shown if each.facts.session_id])
-    asked = overview.list_asked(db, [each.facts.request_id for each in shown if each.facts.request_id])
+    asked = overview.list_asked(db, [each.facts.decides for each in shown if each.facts.decides])
     managed = [each.facts.agent_id for each in shown if each.facts.agent_id]
     costs = overview.sum_costs(db, managed, start_of_period(Period.DAY, now))
     return [
         make_agent_overview(
             each,
             last.get(each.facts.session_id),
-            asked.get(each.facts.request_id),
+            asked.get(each.facts.decides),
             costs.get(each.facts.agent_id, each.facts.spent),
             make_step(find_step(each.facts, each.standing, now), rights.may_run),
-            list(list_waits(each.facts, asked.get(each.facts.request_id), rights.may_see)),
+            make_step(find_retry(each.facts, each.standing), rights.may_run),
+            list(list_waits(each.facts, asked.get(each.facts.decides), rights.may_see)),
         )
         for each in shown
     ]
@@ -196,6 +213,7 @@ def make_agent_overview(
     asked: ShownRequest | None,
     spent: int,
     step: OverviewStep | None,
+    retry: OverviewStep | None,
     waits: list[OverviewWait],
 ) -> AgentOverview:
     facts = agent.facts
@@ -218,6 +236,7 @@ def make_agent_overview(
         waits=waits,
         failure=facts.failure.reason if facts.failure is not None else "",
         next=step,
+        retry=retry,
     )
 
 
@@ -244,7 +263,8 @@ def list_waits(facts: AgentFacts, asked: ShownRequest | None, may_see: Callable[
         what = f"{asked.kind} {asked.tool or asked.name}".strip()
         yield OverviewWait(facts.id, A_PERSON, what, facts.requests, facts.requested_at)
     elif facts.held:
-        yield OverviewWait(facts.id, A_PERSON, "messages that are held", facts.held, facts.queued_since)
+        what = "messages that wait for more money" if facts.held_for_money else "messages that are held"
+        yield OverviewWait(facts.id, A_PERSON, what, facts.held, facts.queued_since)
     for errand in (*facts.given, *facts.received)[:MOST_WAITS]:
         who, whom = (each if may_see(each) else ANOTHER for each in (errand.caller_folder, errand.folder))
         yield OverviewWait(who, whom, "errand", errand.count, errand.oldest_at)
@@ -257,8 +277,50 @@ def make_step(found: StepAdvice | None, may: Callable[[OperationInfo, str], bool
     how = STEPS[found.step]
     if not may(how.operation, (found.target or ROOT_FOLDER) if how.scoped else ROOT_FOLDER):
         return None
-    args: dict[str, Any] = {how.argument: found.target}
+    args: dict[str, Any] = {how.argument: int(found.target) if how.numbered else found.target} if how.argument else {}
     shown = found.target
     if found.step is SafeStep.RAISE and not found.target:
         args, shown = {"instance": True}, "--instance"
     return OverviewStep(found.step, how.operation.name, args, how.command.format(shown))
+
+
+# Why one message has no answer.
+
+PRESSED = frozenset({SafeStep.RETRY, SafeStep.WAKE, SafeStep.GO_ON})  # steps that say themselves what they do
+
+
+@operation
+async def explain_missing_answer(deps: OperationDeps, args: ExplainMissingArgs) -> WhyAnswer:
+    return await deps.store.read(read_missing_answer, deps.caller, args.message, deps.clock.now(), within=READ_S)
+
+
+def read_missing_answer(db: Db, caller: str, wanted: str, now: int) -> WhyAnswer:
+    """A message that the caller may not ask about is as unknown as one that is not there."""
+    rights = _CallerRights(db, caller)
+    message = _find_message(db, wanted, rights)
+    own = message is not None and caller != OPERATOR and message.sender in identities.list_names(db, caller)
+    entries = inbox.list_for_message(db, message.id) if message is not None else []
+    seen = [each for each in entries if own or rights.may_see(each.folder or ROOT_FOLDER)]
+    if message is None or not seen:
+        raise NotFound("message", wanted[:80], "it is not one that you wrote or may see")
+    found = explain_missing(read_message_facts(db, message, seen, now), now)
+    step = make_step(found.step, rights.may_run)
+    return WhyAnswer(text=found.text, label=found.label if step else "", asks=_asks(db, found), next=step)
+
+
+def _find_message(db: Db, wanted: str, rights: _CallerRights) -> Message | None:
+    """By an id of a platform only for who may see everything: to look for one reads all messages."""
+    if rights.may_see(ROOT_FOLDER):
+        message_id = ledger.find_message(db, wanted)
+        return messages.get(db, message_id) if message_id is not None else None
+    return messages.get(db, int(wanted)) if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 else None
+
+
+def _asks(db: Db, found: MissingAnswer) -> bool:
+    """Return True unless the label says all of it: a request for money is whole in it."""
+    if found.step is None or found.step.step in PRESSED:
+        return False
+    asked = requests.get(db, found.step.target) if found.step.step is SafeStep.ANSWER else None
+    return (
+        asked is None or asked.kind is not RequestKind.BUDGET or asked.quorum > 1 or not found.label.startswith("Allow")
+    )

@@ -371,6 +371,7 @@ PARTICIPLES = {
     "write": "saved",
 }
 DONE = {
+    "user.language": "Language chosen.",
     "group.rest": "It rests: what is written to it waits.",
     "group.wake": "It goes on with what waited.",
     "group.move": "It has moved, or is on its way; its page says where it is.",

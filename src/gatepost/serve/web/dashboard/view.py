@@ -184,7 +184,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     waits: str = ""
     trouble: str = ""
     action: Action | None = None
-    link: Link | None = None  # in place of an action
+    link: Link | None = None  # where it can be looked at first
 
 
 class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
@@ -459,6 +459,13 @@ def make_card_table(block: AgentCards) -> TableBlock:
         rows.append(Row(cells=(*own, *(facts.get(label) for label in labels))))
     columns = (*(Column(name, name) for name in names), *(Column(label.lower(), label) for label in labels))
     return TableBlock(columns=columns, rows=rows, empty=block.empty)
+
+
+def make_timeline_table(block: TimelineBlock) -> TableBlock:
+    """Moments as a file has them."""
+    columns = tuple(Column(name, name) for name in ("at", "what", "who", "text"))
+    rows = [Row(cells=(each.at, each.what, each.who, each.text)) for each in block.entries]
+    return TableBlock(columns=columns, rows=rows, empty=EmptyState(text=block.empty))
 
 
 def get_plain(cell: Cell) -> str | int | None:

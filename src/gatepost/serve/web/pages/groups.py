@@ -26,6 +26,12 @@ from gatepost.serve.control.arguments.groups import (
     ReadGroupFileArgs,
     ShowGroupArgs,
 )
+from gatepost.serve.control.arguments.instructions import (
+    InstructionChange,
+    InstructionEntry,
+    ListInstructionsArgs,
+    ShowInstructionsArgs,
+)
 from gatepost.serve.control.arguments.memory import ListMemoriesArgs
 from gatepost.serve.control.arguments.skills import AgreedSkillView, ListSkillsArgs
 from gatepost.serve.control.arguments.spending import ShowBudgetsArgs, ShowCostArgs
@@ -48,6 +54,7 @@ from gatepost.serve.web.dashboard.tables import (
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,
+    DiffBlock,
     Disclosure,
     EmptyState,
     Fact,
@@ -68,6 +75,7 @@ from gatepost.serve.web.pages.tasks import show_when
 from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.instructions import InstructionSource
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
 NEW = Action(label="New agent", operation="group.add", asks=True, tone=Tone.GOOD)
@@ -110,6 +118,11 @@ TASK = make_columns(
     },
 )
 INSTRUCTIONS = "AGENTS.md"
+HOW = {
+    InstructionSource.WRITTEN: "Written by a person",
+    InstructionSource.PUT_BACK: "Put back",
+    InstructionSource.FOUND: "Found changed",
+}
 EDITOR_ROWS = 28
 COST_DAYS = 30
 NOT_SHOWN = "not shown to you"
@@ -133,6 +146,8 @@ async def show_group(request: PageRequest) -> PageView:
     folder = request.params["folder"]
     if path := request.query.get("file", ""):
         return await _show_file(request, folder, path)
+    if version := request.query.get("version", ""):
+        return await _show_version(request, folder, version)
     group = await request.ask(ShowGroupArgs(folder=folder))
     view = VIEWS.get(request.query.get("view", ""), VIEWS[ABOUT])
     blocks: list[Block] = [NOT_YOURS]
@@ -183,6 +198,8 @@ async def _show_about(request: PageRequest, group: GroupDetails) -> list[Block]:
     details = (*DETAILS, PLACE) if request.operation_deps.home.gateway else DETAILS
     inherited = await _list_inherited(request, folder)
     blocks: list[Block] = [make_summary(group, inherited), await _make_instructions(request, folder)]
+    if await request.may("instructions.list", scope=folder):
+        blocks += make_versions(folder, await request.ask(ListInstructionsArgs(folder=folder)))
     if await request.may("rule.list", scope=folder):
         blocks.append(make_pinned(folder, await request.ask(ListPinnedRulesArgs(folder=folder))))
     elsewhere = make_table(inherited, INHERITED, EmptyState(text="All that it has is its own."), title="From elsewhere")
@@ -215,6 +232,60 @@ async def _make_instructions(request: PageRequest, folder: str) -> Block:
     if not writes:
         return LongText(text=file.text, title="Instructions")
     return make_editor(file, title="Instructions")
+
+
+def make_versions(folder: str, found: Sequence[InstructionEntry]) -> list[Block]:
+    """What holds now stands in the editor. Without an earlier version there is nothing to choose from."""
+    place = render_path("/groups/{folder}", folder=folder)
+
+    def show_link(entry: InstructionEntry) -> Link:
+        return Link("See what is different", f"{place}?version={entry.id}")
+
+    fields = make_columns(
+        InstructionEntry,
+        {
+            "source": made("source", "How", lambda each: HOW[each.source]),
+            "id": made("id", "", show_link),
+        },
+        without=("size",),
+    )
+    earlier = [each for each in found if not each.is_current]
+    if not earlier:
+        return []
+    table = make_table(earlier, fields, EmptyState(text="There is no earlier version."))
+    return [Disclosure(label=f"Earlier versions ({len(earlier)})", blocks=[table])]
+
+
+async def _show_version(request: PageRequest, folder: str, version: str) -> PageView:
+    number = int(version) if version.isascii() and version.isdigit() and len(version) < 19 else 0
+    found = await request.ask(ShowInstructionsArgs(folder=folder, id=number))
+    return make_version_view(folder, found, writes=await request.may("instructions.put_back", scope=folder))
+
+
+def make_version_view(folder: str, found: InstructionChange, *, writes: bool) -> PageView:
+    """What is put back can be undone here."""
+    entry = found.entry
+    said = Facts(
+        items=[Fact("When", make_moment(entry.written_at)), Fact("Who", entry.by_name), Fact("How", HOW[entry.source])]
+    )
+    back = (Tab(label="Back to the agent", href=f"{render_path('/groups/{folder}', folder=folder)}?view={ABOUT}"),)
+    if entry.is_current:
+        undo = {"folder": folder, "id": found.undo, "version": found.current}
+        action = Action(label="Undo", operation="instructions.put_back", args=undo) if found.undo and writes else None
+        note = Note(text="The agent goes by this version now.", tone=Tone.GOOD, action=action)
+        return PageView(title="Instructions", tabs=back, blocks=[note, said, LongText(text=found.text)])
+    given = {"folder": folder, "id": entry.id, "version": found.current}
+    again = Action(label="Put this back", operation="instructions.put_back", args=given, tone=Tone.GOOD)
+    return PageView(
+        title="An earlier version of the instructions",
+        tabs=back,
+        actions=(again,) if writes else (),
+        blocks=[
+            said,
+            DiffBlock(title="What putting it back would change", lines=found.changes),
+            Disclosure(label="Show all of it", blocks=[LongText(text=found.text)]),
+        ],
+    )
 
 
 async def _list_inherited(request: PageRequest, folder: str) -> list[InheritedSetting]:
@@ -367,9 +438,9 @@ async def _show_tasks(request: PageRequest, group: GroupDetails) -> list[Block]:
 
 
 async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
-    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS))
+    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS, folder=group.folder))
     spent = sum(row.micro for row in report.rows if row.key == group.folder)
-    budgets = [each for each in await request.ask(ShowBudgetsArgs()) if each.name == group.folder]
+    budgets = [each for each in await request.ask(ShowBudgetsArgs(folder=group.folder)) if each.name == group.folder]
     facts = [Fact(f"In {COST_DAYS} days", Money(spent))]
     for each in budgets:
         for label, amounts in (("Today", each.daily), ("This month", each.monthly)):

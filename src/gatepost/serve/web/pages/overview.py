@@ -56,19 +56,25 @@ STATES = {
     AgentStatus.STOPPED: ("Stopped", Tone.BAD),
     AgentStatus.WORKING: ("Working", Tone.GOOD),
     AgentStatus.QUEUED: ("Queued", Tone.PLAIN),
+    AgentStatus.RESTING: ("At rest", Tone.QUIET),
     AgentStatus.READY: ("Ready", Tone.QUIET),
     AgentStatus.ASLEEP: ("Asleep", Tone.QUIET),
 }
-SINCE = frozenset({AgentStatus.WAITING, AgentStatus.FAILING, *BUSY})  # states that say for how long
+SINCE = frozenset(
+    {AgentStatus.WAITING, AgentStatus.FAILING, AgentStatus.RESTING, *BUSY}
+)  # states that say for how long
 PARTS = {
     OverviewPart.ATTENTION: ("Need somebody", NEEDS_SOMEBODY),
     OverviewPart.BUSY: ("Have work", BUSY),
-    OverviewPart.IDLE: ("Rest", IDLE),
+    OverviewPart.IDLE: ("Nothing to do", IDLE),
 }
 STEPS = {
-    SafeStep.ANSWER: ("Answer", Tone.GOOD),
+    SafeStep.ANSWER: ("Decide", Tone.GOOD),
     SafeStep.RAISE: ("Raise the budget", Tone.PLAIN),
     SafeStep.TRACE: ("Look at the message", Tone.PLAIN),
+    SafeStep.RETRY: ("Try again", Tone.GOOD),
+    SafeStep.WAKE: ("Wake it", Tone.GOOD),
+    SafeStep.GO_ON: ("Go on", Tone.GOOD),
     SafeStep.INSPECT: ("Look at the agent", Tone.PLAIN),
     SafeStep.STOP: ("Stop it", Tone.BAD),
     SafeStep.CONNECT: ("Connect an agent", Tone.PLAIN),
@@ -125,7 +131,7 @@ def render_summary(counts: dict[str, int], notes: int) -> str:
     """One sentence that answers: is everything well?"""
     needy, busy, idle = (sum(counts.get(each, 0) for each in states) for _, states in PARTS.values())
     parts = [f"{_count(busy, 'agent has', 'agents have')} work"] if busy else []
-    parts += [f"{_count(idle, 'agent rests', 'agents rest')}"] if idle else []
+    parts += [f"{_count(idle, 'agent has', 'agents have')} nothing to do"] if idle else []
     if needy:
         parts.insert(0, f"{_count(needy, 'agent needs', 'agents need')} somebody")
     rest = ", ".join(parts)
@@ -185,6 +191,7 @@ def _cut(text: str) -> str:
 
 def make_card(agent: AgentOverview, now: int) -> AgentCard:
     last, step = agent.last, agent.next
+    pressed = agent.retry if step is None or _get_link(step) else step
     return AgentCard(
         key=agent.id,
         title=_make_title(agent),
@@ -196,7 +203,7 @@ def make_card(agent: AgentOverview, now: int) -> AgentCard:
         last_at=iso(last.at) if last else None,
         waits=" · ".join(render_wait(each, agent, now) for each in agent.waits),
         trouble=_cut(agent.failure) if agent.state == AgentStatus.FAILING else "",
-        action=_make_action(step) if step and not _get_link(step) else None,
+        action=_make_action(pressed) if pressed else None,
         link=_get_link(step) if step else None,
     )
 

@@ -18,6 +18,8 @@ document.addEventListener("click", (event) => {
   if (opener?.dataset.opens === "dialog") pressed = opener.textContent.trim();
   const closer = event.target.closest("[data-closes]");
   if (closer) close(closer.dataset.closes);
+  const dismisser = event.target.closest("[data-dismisses]");
+  if (dismisser) at(dismisser.dataset.dismisses).replaceChildren();
   if (event.target instanceof HTMLDialogElement) event.target.close(); // beside its content
   if (event.target.closest("#menu")) showMenu(!document.body.classList.contains("menu-open"));
   if (event.target.id === "shade") showMenu(false);
@@ -205,6 +207,11 @@ document.addEventListener("htmx:after:swap", () => {
   if (!saved || !version) return;
   version.value = saved.dataset.version;
   saved.removeAttribute("data-version");
+});
+
+// Another language: all around the page's part changes, too.
+document.addEventListener("htmx:after:swap", () => {
+  if (document.querySelector('#toast [data-done="user.language"]')) location.reload();
 });
 
 // A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.

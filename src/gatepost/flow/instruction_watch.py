@@ -1,0 +1,118 @@
+"""The watch on instructions: what changed AGENTS.md without the gateway is kept as a version, too.
+
+An agent may write its own file, and so may a shell on the machine. Each minute the files of all groups here are looked
+at by their dates, and those that changed are read. What changes twice in between is seen once.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.home import Home
+from gatepost.core.process.wake_loop import WakeLoop
+from gatepost.flow.gateways.folder_check import find_elsewhere
+from gatepost.flow.group_files import AGENTS, read_file
+from gatepost.store.port import Db, Store
+from gatepost.store.sessions import groups, instructions
+from gatepost.store.sessions.instructions import InstructionSource
+
+LOOK_S = 60.0
+MOST_AT_ONCE = 50  # files that one look reads
+MORE_S = 1.0  # until the next look, if there were more
+
+_log = log.get("instructions")
+
+
+class FileDate(Struct, frozen=True):
+    """How a file is known to be unchanged."""
+
+    changed_ns: int
+    size: int
+    inode: int
+
+
+class FoundText(Struct, frozen=True):
+    folder: str
+    digest: str
+    text: str
+    changed_at: int
+
+
+class InstructionWatch:
+    def __init__(self, store: Store, home: Home, clock: Clock) -> None:
+        self._store, self._home, self._clock = store, home, clock
+        self._known: dict[str, FileDate] = {}
+        self._looked_at = clock.now()
+
+    async def run(self) -> None:
+        await WakeLoop(_log.warning, "instructions could not be looked at", pause_s=LOOK_S).run(self.look)
+
+    async def look(self) -> float | None:
+        """Return the seconds to the next look; None: as usual."""
+        folders = await self._store.read(list_here, self._home)
+        dates = await asyncio.to_thread(list_dates, self._home, folders)
+        changed = [each for each, date in dates.items() if self._known.get(each) != date]
+        now, before = self._clock.now(), self._looked_at
+        some = changed[:MOST_AT_ONCE]
+        found = await asyncio.to_thread(read_texts, self._home, some)
+        if found:
+            await self._store.write(record_found, found, before, now)
+        self._known = {each: dates[each] for each in dates if each not in changed} | {
+            each: dates[each] for each in some
+        }
+        if len(changed) > len(some):
+            return MORE_S
+        self._looked_at = now
+        return None
+
+
+def list_here(db: Db, home: Home) -> list[str]:
+    return [each.folder for each in groups.list_all(db) if not find_elsewhere(db, home, each.folder)]
+
+
+def list_dates(home: Home, folders: Iterable[str]) -> dict[str, FileDate]:
+    found: dict[str, FileDate] = {}
+    with open_untrusted(home.groups) as root:
+        for folder in folders:
+            with suppress(Invalid, NotFound):
+                seen = root.stat(f"{folder}/{AGENTS}")
+                found[folder] = FileDate(seen.st_mtime_ns, seen.st_size, seen.st_ino)
+    return found
+
+
+def read_texts(home: Home, folders: Sequence[str]) -> list[FoundText]:
+    """Leave out what is no plain text of a size that a person could have written here."""
+    found = []
+    for folder in folders:
+        with suppress(Invalid, NotFound):
+            file = read_file(home, folder, AGENTS)
+            with open_untrusted(home.groups) as root:
+                changed_at = root.stat(f"{folder}/{AGENTS}").st_mtime_ns // 1000
+            found.append(FoundText(folder, file.version, file.text, changed_at))
+    return found
+
+
+def record_found(db: Db, found: Sequence[FoundText], before: int, now: int) -> None:
+    """Keep what is not the newest version of its group. `before`: when somebody looked last."""
+    known = instructions.list_newest_digests(db, [each.folder for each in found])
+    for each in found:
+        if known.get(each.folder) != each.digest and groups.get(db, each.folder) is not None:
+            first = each.folder not in known
+            record_change(db, each, before, now, is_first=first)
+
+
+def record_change(db: Db, found: FoundText, before: int, now: int, *, is_first: bool) -> None:
+    """A date outside of the time since the last look was set by somebody: then the whole time counts. Of the first
+    version nobody knows who wrote it."""
+    said = before <= found.changed_at <= now
+    since, until = (found.changed_at, found.changed_at) if said else (before, now)
+    own = not is_first and instructions.was_at_work(db, found.folder, since, until)
+    at = min(found.changed_at, now) if said or is_first else now
+    by = f"agent:{found.folder}" if own else ""
+    instructions.add(db, found.folder, found.digest, found.text, InstructionSource.FOUND, by, at)
