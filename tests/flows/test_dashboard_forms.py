@@ -198,3 +198,18 @@ async def test_what_is_missing_is_said_at_its_input(desk: DashboardDesk) -> None
     await dialog.locator("[name='host']").fill("two words")
     await dialog.locator("button[type=submit]").click()
     await expect(dialog.get_by_role("alert")).to_have_text("Write a name alone, such as example.com.")
+
+
+@pytest.mark.slow
+@pytest.mark.page("tasks", "task.set: Change")
+async def test_a_task_is_changed_beside_what_holds_now(desk: DashboardDesk) -> None:
+    made = desk.ask("task.add", folder="home", prompt="Look at the mails.", cron="0 9 * * 1-5", tz="Asia/Tokyo")
+    await desk.open(f"/tasks/{made['id']}")
+    await desk.page.get_by_role("button", name="Change").click()
+    dialog = desk.page.locator("#dialog")
+    await expect(dialog.locator("[name='when']")).to_have_attribute("placeholder", "every weekday at 9:00")
+    await dialog.locator("[name='when']").fill("every friday at 10")
+    await expect(dialog.locator("[data-previews='task.preview']")).to_contain_text("Every Friday at 10:00 (Asia/Tokyo)")
+    await desk.submit("task.set")
+    task = desk.ask("task.show", id=made["id"])
+    assert (task["schedule"], task["zone"], task["prompt"]) == ("0 10 * * 5", "Asia/Tokyo", "Look at the mails.")

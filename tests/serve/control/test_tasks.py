@@ -384,6 +384,13 @@ async def test_a_preview_says_what_is_understood_and_makes_nothing(desk: TaskDes
     assert await desk.do("task.list") == []
 
 
+async def test_a_preview_of_a_change_is_in_the_zone_of_the_task(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", text="Bread!", when="every day at 9", tz="Asia/Tokyo")
+    assert (await desk.do("task.preview", id=made["id"], when="every day at 8"))["zone"] == "Asia/Tokyo"
+    with pytest.raises(NotFound):
+        await desk.do("task.preview", id="task-none", when="every day at 8")
+
+
 async def test_a_preview_refuses_what_could_not_be_saved(desk: TaskDesk) -> None:
     desk.operation_deps = replace(desk.operation_deps, config=Config({"schedule.least_interval_s": 3600}))
     with pytest.raises(Invalid, match=r"^when: .*the least is 3600 s"):

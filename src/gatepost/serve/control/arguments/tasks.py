@@ -203,10 +203,13 @@ class PreviewTaskArgs(OperationArgs[SchedulePreview], frozen=True, kw_only=True)
 
     when: Annotated[str, argument("When, in words.", "words", examples=("every weekday at 9:00",))] = ""
     folder: Annotated[str, option("The group whose task it would be.", scope=True, metavar="FOLDER")] = ""
+    id: Annotated[str, option("As a change of this task, in its time zone.", "task", metavar="TASK")] = ""
     at: Annotated[str, option("Once, at this time.", metavar="TIME")] = ""
     cron: Annotated[str, option("Five fields.", metavar="FIELDS")] = ""
     every: Annotated[str, option("Again and again, so far apart.", metavar="DURATION")] = ""
-    tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
+    tz: Annotated[
+        str, option("Its time zone (default: the task's, or the setting timezone).", examples=("Europe/Berlin",))
+    ] = ""
 
 
 @declares("task.pause", right=WRITE)

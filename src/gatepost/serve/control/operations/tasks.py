@@ -114,7 +114,8 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
 async def preview(deps: OperationDeps, args: PreviewTaskArgs) -> SchedulePreview:
     """A task's own checks of its times are among those that it makes: what is shown could be saved."""
     rules, now = read_rules(deps.config), deps.clock.now()
-    zone = parse_zone(args.tz or rules.zone, "tz")
+    own = (await deps.store.read(_get, args.id)).zone if args.id else rules.zone
+    zone = parse_zone(args.tz or own, "tz")
     when = parse_when(args.at, args.cron, args.every, zone, now, args.when)
     field = next(name for name in TIMES if getattr(args, name).strip())
     schedule, first = parse_schedule(when, zone, now, field)

@@ -14,8 +14,11 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.money import render_usd
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.flow.schedule.firing import schedule_of
+from gatepost.flow.schedule.times import render_schedule
 from gatepost.serve.control.arguments.groups import ShowGroupArgs
 from gatepost.serve.control.arguments.spending import ListedPrice, ListPricesArgs
+from gatepost.serve.control.arguments.tasks import ShowTaskArgs
 from gatepost.serve.web.dashboard.contract import PageRequest
 from gatepost.serve.web.dashboard.operation_form import OperationForm
 from gatepost.serve.web.dashboard.tables import shorten
@@ -90,7 +93,9 @@ async def _offer(request: PageRequest, kind: frozenset[str]) -> list[tuple[str, 
 
 
 async def _read_settings(request: PageRequest, form: OperationForm, given: Mapping[str, str]) -> dict[str, str]:
-    """Return what the settings of an agent are now, by their inputs."""
+    """Return what an agent's settings or a task's are now, by their inputs."""
+    if form.operation == "task.set" and (task_id := given.get("id")):
+        return await _read_task(request, task_id)
     folder = given.get("folder", "")
     if form.operation != "group.set" or not folder:
         return {}
@@ -99,6 +104,20 @@ async def _read_settings(request: PageRequest, form: OperationForm, given: Mappi
     except GatepostError:
         return {}
     return {f"{SETTING}{name}": _render(value) for name, value in to_builtins(group).items()}
+
+
+async def _read_task(request: PageRequest, task_id: str) -> dict[str, str]:
+    try:
+        task = await request.ask(ShowTaskArgs(id=task_id, runs=1))
+    except GatepostError:
+        return {}
+    words = render_schedule(schedule_of(task), task.next_at)
+    shown = {"prompt": task.prompt, "text": task.text, "title": task.title, "script": task.script}
+    return {name: _render(text) for name, text in shown.items()} | {
+        "when": words,
+        "room": task.address,
+        "tz": task.zone,
+    }
 
 
 def _render(value: Any) -> str:

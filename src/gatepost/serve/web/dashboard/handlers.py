@@ -293,7 +293,7 @@ class Dashboard:
             store = self._deps.operation_deps.store
             found = await store.read(self._make_refusal, operation, error, sent, request.state.user)
         if _wants_json(request):
-            said = {"error": _render_error(error), "field": found.field, "said": found.text}
+            said = {"error": _render_error(error), "field": found.field, "said": translate(found.text)}
             return JSONResponse(said, _get_status(error))
         shown = await render_apart("refusal.html", refusal=found)
         return HTMLResponse(shown, _get_status(error))

@@ -36,6 +36,7 @@ FRONT = {
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
     ("task.add", ""): ("prompt", "when"),
+    ("task.set", ""): ("prompt", "when", "title"),
     ("budget.set", ""): ("folder", "daily", "monthly"),
     ("group.add", ""): ("name", "provider"),
     ("memory.add", ""): ("about",),

@@ -121,12 +121,18 @@ def list_actions(task: TaskView) -> tuple[Action, ...]:
     return ()
 
 
+def list_changes(task: TaskView) -> tuple[Action, ...]:
+    if task.state not in (TaskState.ACTIVE, TaskState.PAUSED):
+        return ()
+    return (Action(label="Change", operation="task.set", args={"id": task.id}, asks=True),)
+
+
 @page("/tasks/{id}", "Task", Section.AGENTS, "task.show")
 async def show_task(request: PageRequest) -> PageView:
     task = await request.ask(ShowTaskArgs(id=request.params["id"], runs=RUNS))
     return PageView(
         title=shorten(task.title or task.prompt or task.text, 60),
-        actions=list_actions(task),
+        actions=(*list_changes(task), *list_actions(task)),
         blocks=[
             make_facts(task, DETAILS),
             *make_texts(TaskView, task),
