@@ -201,7 +201,7 @@ async def test_threads_have_their_own_history_and_are_listed(site: Any) -> None:
 
     assert [one["text"] for one in main["messages"]] == ["main", "You said: main"]
     assert [one["text"] for one in aside["messages"]] == ["aside", "You said: aside"]
-    assert start["rooms"][0]["threads"] == [{"id": "t-1", "title": "aside", "last": 4}]
+    assert start["rooms"][0]["threads"] == [{"id": "t-1", "title": "aside", "last": 4, "mark": ""}]
 
 
 async def test_a_conversation_is_not_named_after_a_command_or_what_the_agent_said(site: Any) -> None:

@@ -92,6 +92,24 @@ async def test_the_commands_that_are_offered_are_those_that_the_visitor_may_give
         assert not any("`" in words for words in admin.values())
 
 
+async def test_a_member_may_choose_among_the_models_of_the_agent(site: Any) -> None:
+    async def list_models(browser: Any, **where: str) -> list[str]:
+        return list((await browser.get("/api/agents", params=where)).json()["models"])
+
+    await site.store.write(set_up)
+    await site.store.write(open_room)
+    async with signed_in_as(site, ANN) as ann, site.signed_in() as owner:
+        assert await list_models(owner, room=HOME) == []  # a script has none
+        await site.store.write(lambda db: db.run("UPDATE groups SET provider = 'anthropic'"))
+        assert await list_models(ann) == []  # she is a guest
+        await site.store.write(make_member)
+        found = await list_models(ann)
+        assert len(found) > 1 and found == await list_models(owner, room=HOME)
+        options = f'{{"chat_models": "{found[0]},{found[1]}"}}'
+        await site.store.write(lambda db: db.run("UPDATE groups SET options = ?", (options,)))
+        assert await list_models(ann) == found[:2]
+
+
 async def test_a_room_without_an_agent_has_none(site: Any) -> None:
     async with site.signed_in() as browser:
         assert await list_agents(browser, room="web:empty") == []

@@ -106,7 +106,7 @@ class Chat:
         self._drafts = DraftRenderer(self.rendering, hub.ring_draft)
         self._clicks = CardClicks(store, hub)
         self._files = ChatFiles(store, home, hub)
-        self._agents = ChatAgents(store, clock, config, hub)
+        self._agents = ChatAgents(store, clock, config, home, hub)
         self._work = ChatWork(store, hub, self._agents)
         self._pins = ChatPins(store, clock, hub, self._agents)
         self._threads = ChatThreads(store, clock, hub, self._agents)

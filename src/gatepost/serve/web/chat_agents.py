@@ -5,7 +5,9 @@ It is what `/status` and `/usage` say, for the same people: a guest of an agent 
 choose whom `@group` would reach in their words.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -14,7 +16,9 @@ from starlette.responses import JSONResponse, Response
 from gatepost.access.senders import COMMANDING, Rights, check_sender
 from gatepost.access.tiers import covers
 from gatepost.channels.local_channel import LocalChannel
-from gatepost.core.clock import Clock
+from gatepost.core.clock import SECOND, Clock
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
 from gatepost.core.money import render_about_usd
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
@@ -22,7 +26,12 @@ from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_d
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.flow.intake.slash_commands import CommandAction, is_allowed, list_specs
-from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import (
+    ProviderChoices,
+    list_models,
+    load_effective_group,
+    read_choices,
+)
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Verb
@@ -43,6 +52,8 @@ from gatepost.store.sessions.timeline import TimelineToolCall, ToolCallStatus
 MOST = 20  # agents of one conversation that are named
 REACHED = (MessageOutcome.WAKES, MessageOutcome.OBSERVES)
 MOST_CHOICES = 50
+MOST_MODELS = 40
+CHOICES_KEPT = 30 * SECOND
 MOST_TURNS, MOST_CALLS = 30, 100  # that are shown; calls: of a turn
 LATEST = 2  # turns that may have changed since the last look
 MOST_AUDIT_ROWS = 2000  # that are searched
@@ -55,23 +66,46 @@ NOTHING: dict[str, Any] = {"session": "", "open": "", "turns": {}}
 
 
 class ChatAgents:
-    def __init__(self, store: Store, clock: Clock, config: Config, hub: LocalChannel) -> None:
-        self._store, self._clock, self._config, self._hub = store, clock, config, hub
+    def __init__(self, store: Store, clock: Clock, config: Config, home: Home, hub: LocalChannel) -> None:
+        self._store, self._clock, self._config, self._home, self._hub = store, clock, config, home, hub
+        self._choices, self._choices_until = ProviderChoices(), 0
+
+    async def _read_choices(self) -> ProviderChoices:
+        """The home's files are read off the loop, and seldom: anybody may open the page."""
+        moment = self._clock.monotonic()
+        if moment >= self._choices_until:
+            self._choices_until = moment + CHOICES_KEPT
+            with suppress(GatepostError):  # a file of the operator's is broken: what was known before still holds
+                self._choices = await asyncio.to_thread(read_choices, self._home, self._config)
+        return self._choices
 
     async def list_agents(self, request: Request) -> Response:
         query, visitor = request.query_params, request.state.visitor
         room, thread = read_room(self._hub, query.get("room", ""), visitor), clean(query.get("thread", ""))[:LONGEST]
-        return JSONResponse(await self._store.read(self._read, visitor, room, thread))
+        choices = await self._read_choices()
+        return JSONResponse(await self._store.read(self._read, visitor, room, thread, choices))
 
-    def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
-        """Read who would get words of this visitor here, and whom they may choose in their place. `demo`: the demo
-        answers here, and they may connect an agent."""
+    def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str, known: ProviderChoices) -> dict[str, Any]:
+        """Read who would get words of this visitor here, and whom they may choose in their place. `models`: those that
+        the conversation may have. `demo`: the demo answers here, and they may connect an agent."""
         said, policy = self._make_question(db, visitor, room, thread)
         reached = self._list_reached(db, said, policy)
         agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
         demo = any(each.get("provider") == DEMO for each in agents) and is_first_run(db, self._config, visitor.user)
         choices, commands = _list_choices(db, said, policy), _list_commands(reached[0].rights) if reached else []
-        return {"agents": agents, "choices": choices, "commands": commands, "demo": demo}
+        models = self._list_models(db, reached, room, thread, known)
+        return {"agents": agents, "choices": choices, "commands": commands, "models": models, "demo": demo}
+
+    def _list_models(
+        self, db: Db, reached: Sequence[ExplainedTarget], room: str, thread: str, known: ProviderChoices
+    ) -> list[str]:
+        """List what /model lets a member choose here: of one agent alone."""
+        if len(reached) != 1 or reached[0].rights == "guest":
+            return []
+        session = self._find_session(db, reached[0], room, thread)
+        folder = reached[0].chosen.folder
+        group = load_effective_group(db, self._config, folder, session.provider if session else "")
+        return list_models(known, group)[:MOST_MODELS] if group is not None else []
 
     def find_session(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[Session, Rights] | None:
         """Return the conversation of the agent that gets the visitor's words here first, and what they are to that

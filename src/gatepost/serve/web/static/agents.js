@@ -24,6 +24,23 @@ export function drawChoices(select, { agents, choices }) {
   );
 }
 
+// The conversation's model; what it has already stands there, also if nobody could choose it now.
+export function drawModels(select, { agents, models = [] }) {
+  const now = agents[0]?.model ?? "";
+  select.hidden = models.length < 2;
+  const names = now && !models.includes(now) ? [now, ...models] : models;
+  const usual = make("option", "", "Usual model");
+  usual.value = "default";
+  usual.selected = !now;
+  const options = names.map((name) => {
+    const option = make("option", "", name);
+    option.value = name;
+    option.selected = name === now;
+    return option;
+  });
+  select.replaceChildren(usual, ...options);
+}
+
 export function drawAgents(element, { agents }) {
   element.replaceChildren(
     ...agents.map(({ name, provider, model, cost }) => {

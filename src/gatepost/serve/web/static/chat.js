@@ -1,7 +1,7 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Stream } from "/static/wire.js";
 import { addressOf, readAddress, showAddress } from "/static/addresses.js";
-import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
+import { drawAgents, drawChoices, drawModels, listAgents } from "/static/agents.js";
 import { press, react, readArguments } from "/static/clicks.js";
 import { Completion } from "/static/completion.js";
 import { Composer } from "/static/composer.js";
@@ -143,6 +143,7 @@ async function showAgents() {
   reached = found;
   drawAgents($("agents"), found);
   drawChoices($("agent-pick"), found);
+  drawModels($("model-pick"), found);
   $("first-run").hidden = !found.demo;
 }
 
@@ -340,6 +341,12 @@ async function pick(folder) {
   showAgents();
 }
 
+// Holds from the next answer on.
+async function pickModel(name) {
+  await send({ text: `/model ${name}`, files: [], replyTo: "" });
+  showAgents();
+}
+
 function recall() {
   const line = current.lastOwn;
   if (line?.text) composer.edit(current.changed(line));
@@ -372,6 +379,7 @@ function discard(line) {
 function wire() {
   $("stop").addEventListener("click", stop);
   $("agent-pick").addEventListener("change", () => pick($("agent-pick").value));
+  $("model-pick").addEventListener("change", () => pickModel($("model-pick").value));
   $("older").addEventListener("click", showOlder);
   $("newest").addEventListener("click", toNewest);
   let top = 0;

@@ -12,6 +12,8 @@ const draftName = ({ room, thread }) => `draft ${room} ${thread}`;
 export class Composer {
   constructor(on) {
     Object.assign(this, { on, place: null, isEarly: false, files: [], answered: null, edited: null, largest: 0, longest: Infinity });
+    // A phone has no room for it.
+    if (matchMedia("(min-width: 40rem)").matches) $("text").placeholder = "Write a message, or / for commands";
     this.listen();
   }
 
