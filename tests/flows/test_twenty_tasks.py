@@ -1,0 +1,231 @@
+"""What people come to the page for, by the page alone, with every click and every typed character counted.
+
+Each task begins on the overview. Connecting an agent has a test of its own (test_dashboard_first_run), and so has a
+decision by phone (test_card_page). An update cannot be made by the page.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, expect
+from tests.browsers import needs_chromium
+
+from gatepost_testing.daemon import DaemonProcess
+
+from .dashboard_desk import DashboardDesk
+
+MOST_CLICKS = 5
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+
+pytestmark = [pytest.mark.slow, needs_chromium]
+
+
+class Hand:
+    """Somebody's hand: it clicks what they see by its name, and types."""
+
+    def __init__(self, desk: DashboardDesk, *, phone: bool) -> None:
+        self.desk, self.page, self._phone = desk, desk.page, phone
+        self.clicks = self.typed = 0
+
+    async def click(self, place: Locator) -> None:
+        self.clicks += 1
+        await place.first.click()
+
+    async def go(self, *entries: str) -> None:
+        """By the menu, which a phone has behind a button, and then by tabs and links of the page."""
+        first, *others = entries
+        if self._phone:
+            await self.click(self.page.get_by_role("button", name="Pages", exact=True))
+        await self.click(self.page.locator("#pages").get_by_role("link", name=first))
+        for each in others:
+            await self.click(self.page.locator("#main").get_by_role("link", name=each, exact=True))
+
+    async def press(self, name: str, within: Locator | None = None) -> None:
+        await self.click((within or self.page.locator("#main")).get_by_role("button", name=name, exact=True))
+
+    async def type(self, label: str, words: str, within: Locator | None = None) -> None:
+        """Into an input, which a click or the tabulator has reached."""
+        self.typed += len(words)
+        named = re.compile(rf"^{label}(\s*\(needed\))?$")
+        await (within or self.page.locator("#main")).get_by_label(named).first.fill(words)
+
+    async def choose(self, label: str, option: str) -> None:
+        """In a dialog, by two clicks."""
+        self.clicks += 2
+        named = re.compile(rf"^{label}(\s*\(needed\))?$")
+        await self.dialog.get_by_label(named).first.select_option(option)
+
+    @property
+    def dialog(self) -> Locator:
+        return self.page.locator("#dialog")
+
+    async def send(self) -> None:
+        self.clicks += 1
+        await self.dialog.locator("button[type=submit]").click()
+        await expect(self.dialog.locator("[data-done]")).to_be_visible()
+
+
+async def set_another_model(hand: Hand) -> None:
+    await hand.go("Agents", "Home")
+    await hand.press("Change")
+    await hand.type("Model", "small", hand.dialog)
+    await hand.send()
+    assert hand.desk.ask("group.show", folder="home")["model"] == "small"
+
+
+async def write_instructions(hand: Hand) -> None:
+    await hand.go("Agents", "Home")
+    await hand.type("Text", "# Home\n\nBe brief.\n")
+    await hand.press("Save")
+    await expect(hand.page.locator("#toast [data-done]")).to_be_visible()
+    assert (hand.desk.daemon.home / "groups" / "home" / "AGENTS.md").read_text() == "# Home\n\nBe brief.\n"
+
+
+async def put_earlier_instructions_back(hand: Hand) -> None:
+    await hand.go("Agents", "Home")
+    await hand.click(hand.page.locator("#main summary", has_text="Earlier versions"))
+    await hand.click(hand.page.locator("#main").get_by_role("link", name="See what is different"))
+    await hand.press("Put this back")
+    await expect(hand.page.get_by_text("The agent goes by this version now.")).to_be_visible()
+    assert "Be brief." not in (hand.desk.daemon.home / "groups" / "home" / "AGENTS.md").read_text()
+
+
+async def give_a_file(hand: Hand) -> None:
+    await hand.go("Agents", "Home", "Knows")
+    await hand.press("Give it a file")
+    given = hand.desk.daemon.home.parent / "plan.txt"
+    given.write_text("the plan")
+    await hand.dialog.locator("input[type=file]").set_input_files(given)
+    await hand.send()
+    assert "plan.txt" in str(hand.desk.ask("group.files", folder="home"))
+
+
+async def have_it_remember(hand: Hand) -> None:
+    await hand.go("Agents", "Home", "Knows")
+    await hand.press("Remember something")
+    await hand.type("Text", "Ann is vegetarian", hand.dialog)
+    await hand.send()
+    assert "vegetarian" in str(hand.desk.ask("memory.list"))
+
+
+async def have_it_ask_before_it_sends_files(hand: Hand) -> None:
+    await hand.go("Agents", "Home", "May")
+    row = hand.page.locator(".choice-list li", has_text="Sends files out")
+    await hand.press("Ask me", row)
+    await expect(row.get_by_role("button", name="Ask me")).to_have_attribute("aria-pressed", "true")
+
+
+async def allow_a_host(hand: Hand) -> None:
+    await hand.go("System", "Network")
+    await hand.press("Allow a host")
+    await hand.type("Host", "example.com", hand.dialog)
+    await hand.send()
+    assert "example.com" in str(hand.desk.ask("egress.list"))
+
+
+async def invite_somebody(hand: Hand) -> None:
+    await hand.go("People", "Invite")
+    await hand.type("For whom", "Ann")
+    await hand.press("Make the link")
+    await expect(hand.page.locator("#toast .shown-once pre")).to_be_visible()
+
+
+async def be_reminded_daily(hand: Hand) -> None:
+    await hand.go("Agents", "Tasks")
+    await hand.press("New task")
+    await hand.choose("Agent", "home")
+    await hand.type("Prompt", "remind me to drink water", hand.dialog)
+    await hand.type("When", "every day at 8", hand.dialog)
+    await hand.send()
+    assert "0 8 * * *" in str(hand.desk.ask("task.list"))
+
+
+async def limit_what_is_spent(hand: Hand) -> None:
+    await hand.go("Costs")
+    await hand.press("Set a budget")
+    await hand.choose("Agent", "home")
+    await hand.type("Daily", "5", hand.dialog)
+    await hand.send()
+    assert "5000000" in str(hand.desk.ask("budget.show")) or "5.00" in str(hand.desk.ask("budget.show"))
+
+
+async def see_what_a_week_cost(hand: Hand) -> None:
+    await hand.go("Costs")
+    await expect(hand.page.get_by_text("By day")).to_be_visible()
+
+
+async def put_it_to_rest_and_wake_it(hand: Hand) -> None:
+    await hand.go("Agents", "Home")
+    await hand.press("Put to rest")
+    await hand.click(hand.dialog.locator("button[type=submit]"))
+    await hand.page.keyboard.press("Escape")
+    await hand.press("Wake it")
+
+
+async def stop_everything_and_go_on(hand: Hand) -> None:
+    await hand.press("Stop everything", hand.page.locator("body"))
+    await hand.send()
+    await hand.page.keyboard.press("Escape")
+    await hand.press("Go on", hand.page.locator("body"))
+    await expect(hand.page.get_by_role("button", name="Stop everything")).to_be_attached()
+
+
+async def find_what_is_not_well(hand: Hand) -> None:
+    await hand.go("System")
+    await expect(hand.page.get_by_text("things are well").first).to_be_visible()
+
+
+async def back_up(hand: Hand) -> None:
+    await hand.go("System", "Backups")
+    await hand.press("Back up now")
+    await expect(hand.page.locator("#main").get_by_text("gatepost-2")).to_be_visible()
+
+
+TASKS: tuple[Callable[[Hand], Awaitable[None]], ...] = (
+    set_another_model,
+    write_instructions,
+    put_earlier_instructions_back,
+    give_a_file,
+    have_it_remember,
+    have_it_ask_before_it_sends_files,
+    allow_a_host,
+    invite_somebody,
+    be_reminded_daily,
+    limit_what_is_spent,
+    see_what_a_week_cost,
+    put_it_to_rest_and_wake_it,
+    stop_everything_and_go_on,
+    find_what_is_not_well,
+    back_up,
+)
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home: Path = tmp_path_factory.mktemp("twenty") / "home"
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
+        assert running.gatepost("chat", "-m", "hello", "--wait").returncode == 0
+        yield running
+
+
+@pytest.fixture(params=["desktop", "phone"])
+async def hand(daemon: DaemonProcess, browser: Browser, request: pytest.FixtureRequest) -> AsyncIterator[Hand]:
+    phone = request.param == "phone"
+    window = await browser.new_context(viewport=PHONE if phone else DESKTOP)  # type: ignore[arg-type]
+    window.set_default_timeout(15_000)
+    page: Page = await window.new_page()
+    await page.goto(daemon.address)
+    await page.wait_for_selector("#text")
+    desk = DashboardDesk(daemon, page)
+    await desk.open("/")
+    yield Hand(desk, phone=phone)
+    await window.close()
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
+async def test_a_task_takes_few_clicks(hand: Hand, task: Callable[[Hand], Awaitable[None]]) -> None:
+    await task(hand)
+    print(f"{task.__name__}: {hand.clicks} clicks, {hand.typed} characters")  # noqa: T201  for the table in the docs
+    assert hand.clicks <= MOST_CLICKS + hand._phone
