@@ -357,6 +357,24 @@ CREATE TABLE switches (
         turned_by TEXT COLLATE "C" NOT NULL,
         since BIGINT NOT NULL
     );
+CREATE TABLE thread_marks (
+            person TEXT COLLATE "C" NOT NULL,
+            instance TEXT COLLATE "C" NOT NULL,
+            address TEXT COLLATE "C" NOT NULL,
+            thread TEXT COLLATE "C" NOT NULL,
+            mark TEXT COLLATE "C" NOT NULL,                 -- pinned | archived
+            marked_at BIGINT NOT NULL,
+            PRIMARY KEY (person, instance, address, thread)
+        );
+CREATE TABLE threads (
+            instance TEXT COLLATE "C" NOT NULL,
+            address TEXT COLLATE "C" NOT NULL,
+            thread TEXT COLLATE "C" NOT NULL,
+            name TEXT COLLATE "C" NOT NULL,
+            named_by TEXT COLLATE "C" NOT NULL,
+            named_at BIGINT NOT NULL,
+            PRIMARY KEY (instance, address, thread)
+        );
 CREATE TABLE trusted_setups (
             project TEXT COLLATE "C" NOT NULL,
             digest TEXT COLLATE "C" NOT NULL,
@@ -373,7 +391,7 @@ CREATE TABLE users (
         id TEXT COLLATE "C" PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT COLLATE "C" NOT NULL DEFAULT '',
         created_at BIGINT NOT NULL
-    );
+    , language TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE worktrees (
             project TEXT COLLATE "C" NOT NULL,
             slug TEXT COLLATE "C" NOT NULL,
@@ -694,7 +712,7 @@ CREATE TABLE tokens (
             created_at BIGINT NOT NULL,
             revoked_at BIGINT,
             last_used_at BIGINT
-        , instructions TEXT COLLATE "C" NOT NULL DEFAULT '', signature TEXT COLLATE "C" NOT NULL DEFAULT 'none', signing_key TEXT COLLATE "C" NOT NULL DEFAULT '', origins TEXT COLLATE "C" NOT NULL DEFAULT '');
+        , instructions TEXT COLLATE "C" NOT NULL DEFAULT '', signature TEXT COLLATE "C" NOT NULL DEFAULT 'none', signing_key TEXT COLLATE "C" NOT NULL DEFAULT '', origins TEXT COLLATE "C" NOT NULL DEFAULT '', rights TEXT COLLATE "C" NOT NULL DEFAULT 'talk', page BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE user_roles (
         user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         role TEXT COLLATE "C" NOT NULL,                     -- owner | admin
@@ -788,6 +806,15 @@ CREATE TABLE link_visitors (
             address TEXT COLLATE "C" NOT NULL,  -- her own room, below the link's
             created_at BIGINT NOT NULL,
             seen_at BIGINT NOT NULL  -- when she wrote last
+        );
+CREATE TABLE memory_vectors (
+            memory_id BIGINT PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            folder TEXT COLLATE "C" NOT NULL,
+            reader TEXT COLLATE "C" NOT NULL,               -- as in memory_words
+            model TEXT COLLATE "C" NOT NULL,                -- that made it; of another one it is made anew
+            dimensions BIGINT NOT NULL,            -- 0: the model makes none of this text
+            signs TEXT COLLATE "C" NOT NULL,                -- a bit for each dimension, in hexadecimal digits
+            vector BYTEA NOT NULL                -- of length 1, 4 bytes for each dimension
         );
 CREATE TABLE memory_words (
             folder TEXT COLLATE "C" NOT NULL,
@@ -1032,6 +1059,7 @@ CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, 
 CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
 CREATE INDEX memories_replaces ON memories (replaces);
+CREATE INDEX memory_vectors_reader ON memory_vectors (folder, reader, model, dimensions, signs, memory_id);
 CREATE INDEX memory_words_memory ON memory_words (memory_id);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);

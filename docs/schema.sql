@@ -417,6 +417,15 @@ CREATE TABLE memories (
             ended_by TEXT NOT NULL,
             replaces INTEGER                        -- the entry that it took the place of
         , fact_key TEXT NOT NULL DEFAULT '', ended_trust TEXT NOT NULL DEFAULT '') STRICT;
+CREATE TABLE memory_vectors (
+            memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+            folder TEXT NOT NULL,
+            reader TEXT NOT NULL,               -- as in memory_words
+            model TEXT NOT NULL,                -- that made it; of another one it is made anew
+            dimensions INTEGER NOT NULL,            -- 0: the model makes none of this text
+            signs TEXT NOT NULL,                -- a bit for each dimension, in hexadecimal digits
+            vector BLOB NOT NULL                -- of length 1, 4 bytes for each dimension
+        ) STRICT;
 CREATE TABLE memory_views (
             folder TEXT PRIMARY KEY REFERENCES groups (folder) ON DELETE CASCADE,
             lines TEXT NOT NULL,                -- JSON: a digest of each line that was last written, by its entry
@@ -855,6 +864,24 @@ CREATE TABLE tasks (
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
         , title TEXT NOT NULL DEFAULT '', max_cost INTEGER) STRICT;
+CREATE TABLE thread_marks (
+            person TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            mark TEXT NOT NULL,                 -- pinned | archived
+            marked_at INTEGER NOT NULL,
+            PRIMARY KEY (person, instance, address, thread)
+        ) STRICT;
+CREATE TABLE threads (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            name TEXT NOT NULL,
+            named_by TEXT NOT NULL,
+            named_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread)
+        ) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -880,7 +907,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '') STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '', rights TEXT NOT NULL DEFAULT 'talk', page INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -929,7 +956,7 @@ CREATE TABLE users (
         id TEXT PRIMARY KEY,                    -- the sender's address, telegram:user/9
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
-    ) STRICT;
+    , language TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE wanted_forks (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
             parent_id TEXT NOT NULL,        -- a session, which may be gone
@@ -1031,6 +1058,7 @@ CREATE INDEX memories_live_reader ON memories (folder, scope, person, instance, 
 CREATE INDEX memories_live_speaker ON memories (folder, speaker, id) WHERE ended_at IS NULL;
 CREATE INDEX memories_message ON memories (message_id);
 CREATE INDEX memories_replaces ON memories (replaces);
+CREATE INDEX memory_vectors_reader ON memory_vectors (folder, reader, model, dimensions, signs, memory_id);
 CREATE INDEX memory_words_memory ON memory_words (memory_id);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);

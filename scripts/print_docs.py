@@ -284,6 +284,10 @@ OTHER_COMMANDS = {
     "agent.follow": "gatepost agent attach",
     "agent.models": "gatepost agent models",
     "agent.providers": "gatepost agent models",
+    "backup.create": "gatepost backup create",
+    "backup.list": "gatepost backup list",
+    "backup.prune": "gatepost backup prune",
+    "backup.verify": "gatepost backup verify",
     "connect.cancel": "gatepost connect",
     "connect.check": "gatepost connect",
     "connect.install": "gatepost connect",
@@ -294,6 +298,7 @@ OTHER_COMMANDS = {
     "connect.try": "gatepost connect",
     "doctor.run": "gatepost doctor",
     "grant.rm": "gatepost grant rm",
+    "home.close": "gatepost doctor --fix",
     "logs.tail": "gatepost logs",
     "models.check": "gatepost doctor",
     "panic.off": "gatepost panic",
@@ -319,6 +324,7 @@ WITHOUT_COMMAND = {
     "session.close": "the next message of a conversation is enough for the command line",
     "session.send": "`gatepost chat` speaks in the terminal's own room",
     "skill.card": "`gatepost skill add` shows it before it asks",
+    "user.view": "it is about the web page, and begins in a browser",
 }
 
 

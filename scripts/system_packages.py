@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import npm
-from gatepost.core.npm_programs import find_native
+from gatepost.core.npm_programs import find_native, find_script
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from npm import PROGRAMS
 
@@ -65,7 +65,11 @@ SERVICES = {
 POLICY = Path("/usr/sbin/policy-rc.d")  # says whether an installed service is started; where it is none, all are
 ANSWERS = "postfix postfix/main_mailer_type select No configuration\n"  # else it makes this machine a mail server
 # With --all only: the packages and versions that the tests were written for.
-AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
+AGENTS = {
+    "codex": ("@openai/codex", "0.166.0"),
+    "opencode": ("opencode-ai", "1.18.18"),
+    "gemini": ("@google/gemini-cli", "0.61.0"),
+}
 # With --all only, each in an environment of its own: their packages must not mix with ours.
 SYNAPSE = "matrix-synapse==1.163.2"
 SCHEMATHESIS = "schemathesis==4.32.5"
@@ -171,13 +175,14 @@ def installed(name: str) -> str:
 
 def install_agents(names: list[str]) -> None:
     """All in one go: npm would take away what it is not asked for. No script of theirs is run; what is linked is the
-    native executable."""
+    native executable, or a Node script."""
     print(f"setup: installing {' '.join(names)} into {PROGRAMS}", flush=True)
     PROGRAMS.mkdir(exist_ok=True)
     wanted = [f"{package}@{version}" for package, version in AGENTS.values()]
     subprocess.run(["npm", "install", *npm.QUIET, "--prefix", str(PROGRAMS), *wanted], stdout=subprocess.DEVNULL)
     for name, (package, _) in AGENTS.items():
-        program = find_native(PROGRAMS / "node_modules", package, name)
+        modules = PROGRAMS / "node_modules"
+        program = find_native(modules, package, name) or find_script(modules, name)
         (PROGRAMS / name).unlink(missing_ok=True)
         if program is not None:
             (PROGRAMS / name).symlink_to(program.relative_to(PROGRAMS))

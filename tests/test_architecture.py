@@ -243,7 +243,8 @@ def test_an_import_inside_a_function_is_found_once() -> None:
     assert deferred_imports([planted]) == ["gatepost.a:5", "gatepost.a:6"]
 
 
-AGENT = re.compile(r"codex|opencode|gemini|goose", re.IGNORECASE)
+# Google's models, their API and its key have the name of its agent.
+AGENT = re.compile(r"codex|opencode|(?<!google_)gemini(?!-|_api_key| api\b)|goose", re.IGNORECASE)
 
 
 def names_of_agents(source: Path) -> list[str]:

@@ -97,7 +97,14 @@ def test_the_settings_that_are_named_exist(page: Path) -> None:
     prefixes = {name.partition(".")[0] for name in known if "." in name} - {"channels"}
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?: = [^`]*)?`", page.read_text(encoding="utf-8")))
 
-    files = {"control.sock", "control.token", "prices.toml", "search.py"}
+    files = {
+        "control.sock",
+        "control.token",
+        "prices.toml",
+        "search.py",
+        "files.read",
+        "files.write",
+    }  # the last are rights
     examples = {name for name in named if name.startswith("sandbox.niced.")} | files
     assert {name for name in named if name.partition(".")[0] in prefixes} - known - examples == set()
 

@@ -16,6 +16,7 @@ from gatepost.access.operation_rights import check_scopes
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.money import parse_usd
 from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
@@ -23,10 +24,11 @@ from gatepost.egress import prices, rules, secret_bindings
 from gatepost.flow.group_files import check_path, check_skill_name
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.patterns import compile_glob
-from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_spoken_time, parse_zone
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_schedule, parse_spoken_time, parse_zone
 from gatepost.flow.skills.skill_sources import read_address
 from gatepost.flow.web_routes import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
+from gatepost.serve.backups.backup_folder import find_moment
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields
@@ -140,6 +142,12 @@ def check_right(text: str) -> None:
 
 
 # How each value that has an example is read, by its name or by its operation and name.
+def read_backup_name(text: str) -> int:
+    if (moment := find_moment(text)) == 0:
+        raise ValueError(text)
+    return moment
+
+
 READERS: dict[str, Callable[[str], object]] = {
     "id": addresses.parse,
     "user": addresses.parse,
@@ -163,6 +171,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "user.language language": lambda text: list_languages().index(text),
+    "backup.verify file": read_backup_name,
     "connector.check name": settings.check_name,
     "connector.changes name": settings.check_name,
     "connector.accept name": settings.check_name,
@@ -192,6 +202,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "scopes": lambda text: check_scopes(json.loads(text), [each.info.right for _, each in OPERATIONS.items()]),
     "senders": compile_glob,
     "at": lambda text: parse_spoken_time(text, "UTC", 1_800_000_000_000_000),
+    "when": lambda text: parse_schedule(text, "UTC", 1_800_000_000_000_000),
     "cron": lambda text: parse_cron(text, "UTC", 0),
     "every": lambda text: parse_interval(text, 0),
     "tz": parse_zone,

@@ -39,6 +39,7 @@ from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.instruction_watch import InstructionWatch
 from gatepost.flow.intake import attachments
+from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
@@ -52,6 +53,7 @@ from gatepost.flow.store_watch import StoreLife, StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
 from gatepost.serve.agents.service import AgentService
+from gatepost.serve.backups.backup_runs import BackupLoop
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store.engine.deadline import NEVER, UNIT_S
@@ -125,6 +127,7 @@ class Gateway:
         tools = make_tools(deps, channels, egress, self._end_session)
         self.tools, self.connectors, self.worktrees = tools.tools, tools.connectors, tools.worktrees
         self.forker, self.replayer = tools.forker, tools.replayer
+        self.meanings = tools.meanings
         self.tool_deps, self.dispatch = tools.deps, tools.dispatch
         self.sessions = make_sessions(deps, channels, egress, tools.dispatch)
         self.commands = self._make_commands(self.lease) if self.lease is not None else None
@@ -152,6 +155,7 @@ class Gateway:
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
+        self.backups = BackupLoop(home, config, self.clock, self._tell_owners)
         alone = self.lease is None
         self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
@@ -278,6 +282,10 @@ class Gateway:
         self.models.move(config)
         self.prices.move(config)
 
+    async def _tell_owners(self, key: str, text: str) -> None:
+        for room in await self.store.write(add_owner_notices, self.channels, key, text, self.clock.now()):
+            self.events.room(*room)
+
     def _show_switches(self) -> None:
         for channel in self.adapters.values():
             if isinstance(channel, LocalChannel):
@@ -348,6 +356,7 @@ class Gateway:
                 (duties.SCHEDULE, self.schedule),
                 (duties.ERRANDS, self.errands),
                 (duties.RETENTION, self.retention),
+                (duties.MEANINGS, self.meanings),
             ):
                 tasks.create_task(self.duties.run_while_held(duty, loop.run))
             if self.membership is not None and self.commands is not None:
@@ -365,6 +374,7 @@ class Gateway:
             if self.life is not None:
                 tasks.create_task(self.life.run())
             tasks.create_task(self.store_watch.run())
+            tasks.create_task(self.backups.run())
             tasks.create_task(InstructionWatch(self.store, self.home, self.clock).run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
@@ -392,6 +402,7 @@ class Gateway:
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.supervisor.close()
+        await self.meanings.close()
         await self.models.close()
         if self.keeper is not None:
             self.keeper.stop()

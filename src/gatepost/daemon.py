@@ -15,12 +15,14 @@ import uvloop
 
 from gatepost import __version__
 from gatepost.app import STOP_S, Gateway, load_plugins
+from gatepost.channels.contract import CHANNELS
 from gatepost.core import log, log_targets, settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
 from gatepost.core.process import home_lock
 from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
+from gatepost.core.process.service_manager import take_service_manager
 from gatepost.core.settings import Config, list_mistyped
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
@@ -28,8 +30,9 @@ from gatepost.flow.start_check import check_config
 from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
-from gatepost.serve.control.daemon_status import DaemonStatus
+from gatepost.serve.control.daemon_status import DaemonStatus, Lack
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
+from gatepost.serve.web.dashboard.sidebar import is_demo
 from gatepost.serve.web.signin.contract import describe_missing, list_missing_methods
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.engine.open_store import prepare_store, wait_for_store
@@ -54,6 +57,7 @@ class Daemon:
         self.clock: Clock = SystemClock()
         self.started_at = self.clock.now()
         self.stopping = asyncio.Event()
+        self.manager = take_service_manager(os.environ, os.getpid())
         self._signals = 0
         self._draining: asyncio.Task[None] | None = None
         self._order = ""  # why it had to end
@@ -89,9 +93,13 @@ class Daemon:
                 tasks = [asyncio.create_task(server.run()) for server in servers]
                 self.gateway.page_address = str(self.listen)
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
+                await self._announce()  # first: who starts it by hand looks for the address
+                self.manager.tell("READY=1", f"STATUS=at {self.listen}")
+                beat = asyncio.create_task(self.manager.beat())
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
-                await self._announce()
                 await self._until_stopped(tasks)
+                self.manager.tell("STOPPING=1")
+                beat.cancel()
                 self.gateway.worktrees.jobs.close()
                 for endpoint in self._mcp.values():
                     await endpoint.close()
@@ -209,12 +217,19 @@ class Daemon:
             sessions_waiting=gateway.sessions.waiting,
             pressed=gateway.sessions.held_back,
             store_trouble=gateway.store_watch.find_trouble(),
+            lacks=await self._list_lacks(),
             slow_steps=watchdog.count,
             slowest=watchdog.worst.label,
             slowest_ms=round(watchdog.worst.wall * 1000),
             busiest=watchdog.busiest.label,
             busiest_ms=round(watchdog.busiest.cpu * 1000),
         )
+
+    async def _list_lacks(self) -> list[Lack]:
+        lacks = [Lack.AGENT] if await self.gateway.store.read(is_demo, self.config) else []
+        if all(CHANNELS[each.kind].always for each in self.gateway.supervisor.list_reports()):
+            lacks.append(Lack.CHANNEL)
+        return lacks
 
 
 def make_new_store(place: Home) -> None:

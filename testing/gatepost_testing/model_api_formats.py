@@ -4,7 +4,9 @@ request's body to lines and tools, from a reply to a body, or to the events of a
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -45,6 +47,16 @@ def count_usage(spoken: ModelScriptAnswer, size: int) -> dict[str, int]:
         return spoken.reply.usage
     written = len(spoken.text) + sum(len(json.dumps(call.arguments)) for call in spoken.calls)
     return {"input": count_tokens(size), "output": written // 4 + 1}
+
+
+def make_embedding(text: str, alike: Sequence[Sequence[str]], model: str, length: int) -> list[float]:
+    """Return the sum of a direction for each word. Words of one meaning have the same direction."""
+    meanings = {word: words[0] for words in alike for word in words}
+    total = [0.0] * length
+    for word in re.findall(r"\w+", text.lower()):
+        drawn = random.Random(f"{model} {meanings.get(word, word)}")
+        total = [each + drawn.gauss(0, 1) for each in total]
+    return total
 
 
 def _text(content: Any, kinds: tuple[str, ...] = ("text",)) -> str:
@@ -390,6 +402,108 @@ def _cut(text: str, size: int = 12) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
+# Google's generateContent.
+
+
+def _google_lines(body: Body) -> list[ModelScriptMessage]:
+    lines = []
+    for content in body.get("contents", []):
+        parts = content.get("parts", [])
+        lines += [
+            ModelScriptMessage("tool", _google_result(part["functionResponse"].get("response")))
+            for part in parts
+            if "functionResponse" in part
+        ]
+        text = "\n".join(str(part["text"]) for part in parts if part.get("text") and not part.get("thought"))
+        role = "assistant" if content.get("role") == "model" else "user"
+        if role == "assistant" or (text and not any("functionResponse" in part for part in parts)):
+            lines.append(ModelScriptMessage(role, text))
+    return lines
+
+
+def _google_result(said: Any) -> str:
+    """The text that a client puts into the response of a function, however it wraps it."""
+    if not isinstance(said, dict):
+        return str(said or "")
+    found = said.get("output", said.get("error", said))
+    if isinstance(found, dict) and "content" in found:
+        found = _text(found["content"])
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _google_tools(body: Body) -> list[OfferedTool]:
+    declared = [each for tool in body.get("tools") or [] for each in tool.get("functionDeclarations", [])]
+    return [OfferedTool(each["name"]) for each in declared]
+
+
+def _google_stop(spoken: ModelScriptAnswer) -> str:
+    known = {"max_tokens": "MAX_TOKENS", "end_turn": "STOP", "refusal": "SAFETY"}
+    return known.get(spoken.reply.stop, spoken.reply.stop) or "STOP"
+
+
+def _google_parts(spoken: ModelScriptAnswer) -> list[Body]:
+    said: list[Body] = [{"text": part} for part in _cut(spoken.text)]
+    return [*said, *({"functionCall": {"name": each.name, "args": each.arguments}} for each in spoken.calls)]
+
+
+def _google_answer(body: Body, parts: list[Body], stop: str, numbers: dict[str, int]) -> Body:
+    candidate: Body = {"content": {"role": "model", "parts": parts}, "index": 0}
+    answer: Body = {"candidates": [candidate | ({"finishReason": stop} if stop else {})]}
+    if numbers:
+        asked, told = numbers.get("input", 0), numbers.get("output", 0)
+        answer["usageMetadata"] = {
+            "promptTokenCount": asked,
+            "candidatesTokenCount": told,
+            "cachedContentTokenCount": numbers.get("cache_read", 0),
+            "totalTokenCount": asked + told,
+        }
+    return answer | {"modelVersion": body.get("model", ""), "responseId": _new("google")}
+
+
+def _google_whole(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Body:
+    return _google_answer(body, _google_parts(spoken), _google_stop(spoken), numbers)
+
+
+def _google_stream(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Iterator[Event]:
+    """As Google streams it, each piece counts what there is so far; the last one has the reason."""
+    for part in _google_parts(spoken):
+        yield "", _google_answer(body, [part], "", {**numbers, "output": 1} if numbers else {})
+    yield "", _google_answer(body, [{"text": ""}], _google_stop(spoken), numbers)
+
+
+_GOOGLE_STATES = {
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    529: "UNAVAILABLE",
+}
+
+
+def _google_error(status: int, text: str) -> Body:
+    """A key that is none is an invalid argument to Google."""
+    if status == 401:
+        reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+        said = {"code": 400, "message": "API key not valid. Please pass a valid API key.", "details": [reason]}
+        return {"error": {**said, "status": "INVALID_ARGUMENT"}}
+    return {"error": {"code": status, "message": text, "status": _GOOGLE_STATES.get(status, "UNKNOWN")}}
+
+
+def _google_overflow(prompt: int, longest: int, window: int) -> Body:
+    return _google_error(
+        400, f"The input token count ({prompt}) exceeds the maximum number of tokens allowed ({window})."
+    )
+
+
+_GOOGLE_CREDIT = _google_error(
+    429,
+    "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project"
+    " and billing.",
+)
+
+
 MESSAGES = ModelApiFormat(
     "messages",
     _message_lines,
@@ -420,4 +534,14 @@ RESPONSES = ModelApiFormat(
     _openai_error,
     _response_overflow,
     (429, _OPENAI_CREDIT),
+)
+GENERATE = ModelApiFormat(
+    "generate",
+    _google_lines,
+    _google_tools,
+    _google_whole,
+    _google_stream,
+    _google_error,
+    _google_overflow,
+    (429, _GOOGLE_CREDIT),
 )

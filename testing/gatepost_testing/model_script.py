@@ -59,6 +59,8 @@ class ModelScript(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     side: str = "A conversation"  # to requests without tools, where the script says that there are tools
     side_lines: str = ""  # what matches in a side request stands behind the answer to it, each on a line with a dash
     heard: str = "what was said"  # the transcript of every recording
+    alike: list[list[str]] = []  # words that mean the same to the model for embeddings
+    unreadable: str = ""  # what stands in a text of which it makes no embedding
     tools: bool = False  # clients bring tools; a request without any is a side request
 
     def json(self) -> str:

@@ -1,8 +1,8 @@
-"""A model's endpoint on loopback that says what a script says, in three shapes: Anthropic Messages, OpenAI chat
-completions and OpenAI Responses; streamed or not, with faults. It keeps every request.
+"""A model's endpoint on loopback that says what a script says, in four shapes: Anthropic Messages, OpenAI chat
+completions, OpenAI Responses and Google's generateContent; streamed or not, with faults. It keeps every request.
 
     async with ModelEndpoint({"turns": [{"when": "hello", "do": [{"say": "hi"}]}]}) as endpoint:
-        ...                                # ANTHROPIC_BASE_URL=endpoint.anthropic, OPENAI_BASE_URL=endpoint.openai
+        ...                                # ANTHROPIC_BASE_URL=endpoint.anthropic …
         assert endpoint.requests[0].count_text("hello") == 1
 
 `python -m gatepost_testing.models script.json` serves one until it is ended. The format: docs/extend/models.md.
@@ -21,7 +21,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost_testing.model_api_formats import CHAT, MESSAGES, RESPONSES, ModelApiFormat, count_tokens, count_usage
+from gatepost_testing.model_api_formats import (
+    CHAT,
+    GENERATE,
+    MESSAGES,
+    RESPONSES,
+    ModelApiFormat,
+    count_tokens,
+    count_usage,
+    make_embedding,
+)
 from gatepost_testing.model_script import (
     ModelScript,
     ModelScriptAnswer,
@@ -35,9 +44,17 @@ from gatepost_testing.waiting import PATIENCE_S
 LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
 TRANSCRIPTIONS = "/audio/transcriptions"
+EMBEDDINGS = "/embeddings"
 MODEL = "scripted-model"
 GARBAGE = "<html>502 Bad Gateway</html>"  # what a malformed answer has in it
-_SHAPES = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}
+STREAMED = ":streamGenerateContent"
+_SHAPES = {
+    "/messages": MESSAGES,
+    "/chat/completions": CHAT,
+    "/responses": RESPONSES,
+    STREAMED: GENERATE,
+    ":generateContent": GENERATE,
+}
 _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests", 529: "Overloaded"}
 
 
@@ -52,8 +69,14 @@ class RecordedRequest(Struct, frozen=True):
 
     @property
     def body(self) -> dict[str, Any]:
+        """With the model and `stream`, also where the path says them."""
         found = json.loads(self.raw) if self.raw else {}
-        return found if isinstance(found, dict) else {}
+        if not isinstance(found, dict):
+            return {}
+        if self.shape is not GENERATE:
+            return found
+        path = self.path.partition("?")[0]
+        return {"model": path.rpartition("/")[2].partition(":")[0], "stream": path.endswith(STREAMED), **found}
 
     @property
     def lines(self) -> list[ModelScriptMessage]:
@@ -122,6 +145,11 @@ class ModelEndpoint:
         return f"{self.url}/v1"
 
     @property
+    def google(self) -> str:
+        """As GOOGLE_GEMINI_BASE_URL has it."""
+        return self.url
+
+    @property
     def calls(self) -> list[RecordedRequest]:
         """The requests that a model was to answer."""
         return [request for request in self.requests if request.shape is not None]
@@ -176,13 +204,17 @@ class ModelEndpoint:
         shape = request.shape
         if self.key is not None and not self._is_known(request):
             error = (shape or MESSAGES).error(401, "invalid x-api-key")
-            _send(writer, 401, error)
+            _send(writer, 400 if shape is GENERATE else 401, error)
         elif (other := self.answers.get(f"{request.method} {path}")) is not None:
             _send(writer, 200, other)
         elif request.method == "POST" and path.endswith(COUNT_TOKENS):
             _send(writer, 200, {"input_tokens": count_tokens(len(request.raw))})
+        elif request.method == "POST" and path.endswith(":countTokens"):
+            _send(writer, 200, {"totalTokens": count_tokens(len(request.raw))})
         elif request.method == "POST" and path.endswith(TRANSCRIPTIONS):
             _send(writer, 200, {"text": self.script.heard, "usage": {"type": "duration", "seconds": 3}})
+        elif request.method == "POST" and path.endswith(EMBEDDINGS):
+            self._embed(request, writer)
         elif request.method == "GET" and path.endswith("/models"):
             model = {"id": MODEL, "object": "model", "type": "model", "display_name": MODEL, "owned_by": "gatepost"}
             _send(writer, 200, {"object": "list", "data": [model | self.listed], "has_more": False})
@@ -192,9 +224,23 @@ class ModelEndpoint:
             return await self._speak(request, shape, writer)
         return True
 
+    def _embed(self, request: RecordedRequest, writer: asyncio.StreamWriter) -> None:
+        """Texts with words of one meaning are near each other: `alike` of the script says which these are."""
+        body = request.body
+        texts = body.get("input", [])
+        if any(self.script.unreadable and self.script.unreadable in each for each in texts):
+            _send(writer, 400, CHAT.error(400, "the input is not valid"))
+            return
+        length = body.get("dimensions") or 64
+        made = [make_embedding(each, self.script.alike, f"{body.get('model')}", length) for each in texts]
+        data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(made)]
+        tokens = count_tokens(len(request.raw))
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        _send(writer, 200, {"object": "list", "data": data, "model": body.get("model"), "usage": usage})
+
     def _is_known(self, request: RecordedRequest) -> bool:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        return self.key in (request.headers.get("x-api-key"), given)
+        return self.key in (request.headers.get("x-api-key"), request.headers.get("x-goog-api-key"), given)
 
     async def _speak(self, request: RecordedRequest, shape: ModelApiFormat, writer: asyncio.StreamWriter) -> bool:
         body = request.body

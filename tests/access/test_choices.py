@@ -5,12 +5,15 @@ import random
 import pytest
 
 from gatepost.access.choices import (
+    IN_ROOMS,
     Permission,
     find_general,
     find_permission,
     get_strictest,
     list_exceptions,
+    list_room_answers,
     put_answer,
+    put_room_answer,
 )
 from gatepost.access.grants import find_deciding, find_granting, parse
 from gatepost.access.subjects import Subject, make_effects
@@ -126,3 +129,32 @@ def test_a_rule_about_everything_is_found_if_it_restricts() -> None:
     found = find_general([parse(each) for each in ("!*", "*", "hold speak")])
     assert found is not None and found.text == "!*"
     assert find_general([parse("*")]) is None
+
+
+ROOM = "telegram:group/1"
+
+
+@pytest.mark.parametrize("general", [[], ["hold speak"], ["!speak"], ["like", "!speak", "speak"]])
+@pytest.mark.parametrize(
+    ("permission", "effect"), [(Permission.YES, "allow"), (Permission.ASK, "hold"), (Permission.NO, "deny")]
+)
+def test_an_answer_for_a_room_decides_there_and_nowhere_else(
+    general: list[str], permission: Permission, effect: str
+) -> None:
+    made = put_room_answer([parse(each) for each in general], Subject.SPEAK, permission, ROOM)
+    assert decide(made, "send", ROOM) == effect
+    assert decide(made, "send", "web:home") == decide(general, "send", "web:home")
+    granting = find_granting([parse(each) for each in made], "send", {}, SPEAKS, ROOM)
+    assert (granting is not None and granting.deny) is (permission is Permission.NO)
+    assert list_room_answers([parse(each) for each in made], Subject.SPEAK) == {ROOM: permission}
+
+
+def test_another_answer_for_a_room_takes_the_place_of_the_first_and_leaves_patterns() -> None:
+    first = put_room_answer([parse("!speak"), parse("hold speak(jid=web:*)")], Subject.SPEAK, Permission.ASK, ROOM)
+    assert first == ["!speak", "hold speak(jid=web:*)", f"speak(jid={ROOM})", f"hold speak(jid={ROOM})"]
+    again = put_room_answer([parse(each) for each in first], Subject.SPEAK, Permission.NO, ROOM)
+    assert again == ["!speak", "hold speak(jid=web:*)", f"!speak(jid={ROOM})"]
+
+
+def test_only_what_is_done_in_rooms_has_an_answer_for_one() -> None:
+    assert {Subject.SPEAK, Subject.HAND_OUT} == IN_ROOMS

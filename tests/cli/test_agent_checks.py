@@ -187,3 +187,24 @@ def test_the_doctor_names_what_agreed_skills_lack(run: Run, tmp_path: Path) -> N
     program, key = found
     assert program["level"] == "warn" and "bake of every agent needs no-such-oven, which is not here" in program["text"]
     assert key["level"] == "note" and "OVEN_KEY" in key["text"] and "gatepost secret bind" in key["remedy"]
+
+
+def test_what_is_safe_is_mended_and_what_then_is_wrong_is_told(run: Run, home: Home) -> None:
+    run("secret", "set", "TOKEN", "value-0123")
+    for name in ("keyring.json", "gatepost.db"):
+        (home.path / name).chmod(0o644)
+    wide = run("doctor")
+    assert wide.code == 1 and "chmod go-rw" in wide.out and "doctor --fix` mends" in wide.out
+
+    fixed = run("doctor", "--fix")
+    assert fixed.err.count("Close them to others") == 1  # two findings, one cure
+    assert "may be read or written by others" not in fixed.out and "--fix" not in fixed.out
+    assert [(home.path / name).stat().st_mode & 0o777 for name in ("keyring.json", "gatepost.db")] == [0o600] * 2
+
+
+def test_a_mend_that_fails_is_said_and_hides_nothing(run: Run, home: Home, tmp_path: Path) -> None:
+    (home.path / "backups").write_text("in the way")
+    (home.path / "gatepost.toml").write_text("[backup]\nevery_hours = 24\n")
+    fixed = run("doctor", "--fix")
+    assert "could not be mended" in fixed.err and "Traceback" not in fixed.err
+    assert "backups" in fixed.out

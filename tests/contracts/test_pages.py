@@ -102,5 +102,6 @@ def test_an_empty_page_can_be_rendered() -> None:
         now=0,
         prefix="/dashboard",
         person=OWNER,
+        viewed=None,
         export_query=lambda kind: "",
     )

@@ -279,7 +279,7 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
         vendor, host = [await stack.enter_async_context(listening(Upstream())) for _ in range(2)]
         safe = await stack.enter_async_context(listening(Upstream(), certified().server))
         base = f"http://127.0.0.1:{vendor.port}"
-        config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1"})
+        config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1", "google.base_url": base})
         purse, keys = FakePurse(), FakeKeys()
         contact = FakeContact()
         models = ModelProxy(

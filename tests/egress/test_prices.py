@@ -218,3 +218,4 @@ def test_every_listed_price_has_a_page_and_a_day(model: str) -> None:
     source = find_shipped_source(model)
     assert source.page.startswith("https://") and date.fromisoformat(source.checked)
     assert ("anthropic" in source.page) is model.startswith("claude-")
+    assert ("google" in source.page) is model.startswith("gemini-")

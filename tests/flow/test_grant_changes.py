@@ -57,3 +57,22 @@ async def test_very_many_rules_are_not_written_anew_in_one_go(store: SqliteStore
     await store.write(add_rules, *(f"!tool{number}" for number in range(MOST_REWRITTEN + 1)))
     with pytest.raises(Invalid, match=f"more than {MOST_REWRITTEN} rules"):
         await store.write(choose, Permission.NO)
+
+
+async def test_an_answer_for_one_room_is_behind_all_others(store: SqliteStore) -> None:
+    await store.write(add_rules, "hold speak", "like")
+    given = ("acme", Subject.SPEAK, Permission.YES, "ann", 9, "web:room/1")
+    assert await store.write(grant_changes.set_permission, *given) == ["hold speak", "speak(jid=web:room/1)"]
+
+
+@pytest.mark.parametrize("room", ["web:*", "web:a)", "web:a,b", "web:a b", "nowhere"])
+async def test_a_room_that_would_say_more_than_one_room_is_refused(store: SqliteStore, room: str) -> None:
+    await store.write(add_rules)
+    with pytest.raises(Invalid, match=r"^room: "):
+        await store.write(grant_changes.set_permission, "acme", Subject.SPEAK, Permission.NO, "ann", 9, room)
+
+
+async def test_what_has_no_room_is_not_ruled_for_one(store: SqliteStore) -> None:
+    await store.write(add_rules)
+    with pytest.raises(Invalid, match="only what it writes or sends has a room"):
+        await store.write(grant_changes.set_permission, "acme", Subject.REACH, Permission.NO, "ann", 9, "web:room/1")

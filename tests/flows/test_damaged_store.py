@@ -259,7 +259,12 @@ def test_a_home_that_has_lost_its_store_is_refused_until_somebody_asks_for_a_new
     told = daemon.gatepost("user", "add", "fake:user/8")
     assert told.returncode != 0 and "--new-store" in told.stderr
     assert "--new-store" in daemon.gatepost("status").stdout
-    for words in (("doctor",), ("ledger", "check"), ("group", "list"), ("backup", str(tmp_path / "b.tar.gz"))):
+    for words in (
+        ("doctor",),
+        ("ledger", "check"),
+        ("group", "list"),
+        ("backup", "create", str(tmp_path / "b.tar.gz")),
+    ):
         told = daemon.gatepost(*words)
         assert told.returncode != 0 and "--new-store" in told.stdout + told.stderr, (words, told)
     assert not store.exists() or store.stat().st_size == 0

@@ -42,10 +42,10 @@ async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: 
     await page.keyboard.press("Control+k")
     await page.get_by_role("combobox", name="Find a page or an operation").fill("group add")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("dialog").get_by_role("heading", name="Group: add")).to_be_visible()
+    await expect(page.get_by_role("dialog").get_by_role("heading", name="Agent: add")).to_be_visible()
     await page.locator("[name=folder]").fill("acme")
     await page.get_by_role("button", name="Do it").click()
-    await expect(page.get_by_text("Group added.")).to_be_visible()
+    await expect(page.get_by_text("Agent added.")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("link", name="acme")).to_be_visible()  # the page has asked again by itself
     assert [each["folder"] for each in daemon.json("group", "list")] == ["acme", "home", "root"]
@@ -123,7 +123,7 @@ async def test_a_destructive_button_says_what_it_does_and_asks_once(daemon: Daem
     await expect(dialog.get_by_role("heading", name="Remove", exact=True)).to_be_visible()
     await expect(dialog).to_contain_text("gone")
     await dialog.get_by_role("button", name="Do it").click()
-    await expect(dialog.get_by_text("Group removed.")).to_be_visible()
+    await expect(dialog.get_by_text("Agent removed.")).to_be_visible()
     assert "gone" not in [each["folder"] for each in daemon.json("group", "list")]
 
 

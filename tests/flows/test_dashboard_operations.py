@@ -3,6 +3,7 @@ sites, channels, connectors, costs, tokens, and what is looked at again."""
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,7 +210,13 @@ async def test_a_person_is_added_gets_rights_is_blocked_and_forgotten(desk: Dash
     assert "The code. It is shown only this once" in await desk.submit("user.pair")
     await desk.press("Block", "user.block")
     assert (EVE, "deny") in [(each["principal"], each["effect"]) for each in desk.ask("grant.list")["rows"]]
-    await desk.press("Forget", "user.forget", erase="on")
+    await desk.page.get_by_role("link", name="What is known").click()
+    await expect(desk.row("Access rows", "1")).to_be_visible()
+    await desk.page.get_by_text("What stays, and why").click()
+    await expect(desk.page.get_by_text("What others wrote stays")).to_be_visible()
+    await desk.page.get_by_role("button", name="Forget").click()
+    said = await desk.submit("user.forget")
+    assert re.search(r"Access rows\s+1", said), said
     assert EVE not in [each["id"] for each in desk.ask("user.list")]
 
 

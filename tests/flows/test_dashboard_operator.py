@@ -77,6 +77,13 @@ async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Pag
 
 
 @pytest.mark.slow
-async def test_the_doctor_says_what_was_looked_at(page: Page) -> None:
+@pytest.mark.page("gateways", "*: *")
+async def test_the_doctor_says_what_was_looked_at_and_mends_what_is_safe(page: Page, daemon: DaemonProcess) -> None:
+    logs = daemon.home / "logs"
+    logs.chmod(0o755)
     await open_page(page, "/doctor")
+    await page.get_by_text("things are well").click()
     await expect(page.get_by_role("cell", name="python", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Close them to others").click()
+    await expect(page.get_by_text("may be read or written by others")).to_have_count(0)
+    assert logs.stat().st_mode & 0o777 == 0o711

@@ -57,7 +57,7 @@ async def test_an_invitation_is_accepted_by_the_person_who_is_signed_in(daemon: 
     await page.goto(daemon.gatepost("login", "--user", EVE).stdout.strip())
     await expect(page.locator(".live.on")).to_be_visible()
     await page.goto(link)
-    await expect(page.get_by_text("Eve may write to the agent of Home")).to_be_visible()
+    await expect(page.get_by_text("Eve may talk to Home")).to_be_visible()
     assert daemon.json("user", "show", EVE)["member_of"] == []
     await accept.focus()
     await page.keyboard.press("Enter")

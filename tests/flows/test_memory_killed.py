@@ -13,8 +13,9 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.store.memory import memories
+from gatepost.store.memory import memories, memory_vectors
 from gatepost.store.memory.memories import Memory, MemoryFilter, MemoryTrust
+from gatepost.store.money import reservations
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost_testing.agent_profiles import AGENTS, run_agent_gateway
@@ -252,3 +253,61 @@ async def test_the_facts_of_a_compaction_are_kept_once_wherever_the_daemon_is_ki
 
     async with model_place(tmp_path) as (platform, daemon):
         await asyncio.to_thread(run, platform, daemon)
+
+
+# Meanings are made in the background, and paid for.
+
+VECTORS, MEANINGS = "gatepost.store.memory.memory_vectors", "gatepost.flow.memory.meanings"
+BACKGROUND = [
+    FaultPoint(target, when, nth=3 if target.endswith("list_unread") else 1)
+    for target in (
+        f"{VECTORS}:list_unread",
+        f"{VECTORS}:put",
+        "gatepost.egress.embeddings:request_embeddings",
+        "gatepost.store.money.reservations:settle",
+        f"{MEANINGS}:MemoryMeanings._read_entries",
+    )
+    for when in ("before", "after")
+]
+
+
+@pytest.mark.parametrize("fault", BACKGROUND, ids=str)
+async def test_every_entry_gets_its_vector_once_wherever_the_daemon_is_killed(
+    fault: FaultPoint, tmp_path: Path
+) -> None:
+    def count(db: Db) -> tuple[int, int]:
+        return memory_vectors.count(db, "text-embedding-3-small")
+
+    def run(url: str) -> None:
+        with a_place(tmp_path, AGENT, embeddings_base_url=url, embeddings_price="0.02") as (_, daemon):
+            daemon.start()
+            assert daemon.gatepost("memory", "add", "home", BINS).returncode == 0
+            block_until(lambda: read_snapshot(daemon.home / "gatepost.db", count) == (1, 1), "the first vector")
+            daemon.stop()
+            happened = faults.into_daemon(daemon.home, fault)
+            daemon.start()
+            write_store(daemon, add_some)  # it looks for them by itself
+            killed(daemon, happened, fault)
+            block_until(lambda: read_snapshot(daemon.home / "gatepost.db", count) == (41, 41), "all vectors")
+            assert daemon.gatepost("memory", "forget", "1").returncode == 0
+            assert read_snapshot(daemon.home / "gatepost.db", count_left) == 0
+            block_until(
+                lambda: read_snapshot(daemon.home / "gatepost.db", reservations.sum_reserved) == 0, "the reservations"
+            )
+
+    async with ModelEndpoint() as endpoint:
+        await asyncio.to_thread(run, endpoint.openai)
+
+
+def add_some(db: Db, now: int) -> None:
+    for number in range(40):
+        memories.add(db, make_entry(f"fact {number}", now))
+
+
+def count_left(db: Db) -> int:
+    """Vectors of what was forgotten."""
+    row = db.row(
+        "SELECT COUNT(*) FROM memory_vectors v JOIN memories m ON m.id = v.memory_id WHERE m.ended_at IS NOT NULL"
+    )
+    assert row is not None
+    return int(row[0])

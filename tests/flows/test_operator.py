@@ -217,7 +217,7 @@ def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(da
 @pytest.mark.slow
 def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: DaemonProcess, tmp_path: Path) -> None:
     assert done(daemon, "chat", "-m", "before", "--wait").strip() == "echo: before"
-    done(daemon, "backup", str(tmp_path / "b.tar.gz"))
+    done(daemon, "backup", "create", str(tmp_path / "b.tar.gz"))
 
     (tmp_path / "other").mkdir(mode=0o700)
     subprocess.run(["tar", "-xpzf", str(tmp_path / "b.tar.gz"), "-C", str(tmp_path / "other")], check=True)

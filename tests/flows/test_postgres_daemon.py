@@ -1,11 +1,14 @@
 """A whole gateway, a real process, on a real PostgreSQL server."""
 
+import json
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost_testing.clients.web_manners import make_manners
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
@@ -51,7 +54,7 @@ def test_commands_read_the_database_beside_the_gateway(daemon: DaemonProcess) ->
 @pytest.mark.slow
 def test_the_password_is_shown_nowhere(daemon: DaemonProcess) -> None:
     commands = (("settings",), ("settings", "--json"), ("doctor",), ("status", "--json"), ("audit", "list", "--json"))
-    for command in (*commands, ("settings", "set", "store.url", f"postgresql://a:{PASSWORD}@b/c"), ("backup",)):
+    for command in (*commands, ("settings", "set", "store.url", f"postgresql://a:{PASSWORD}@b/c"), ("backup", "list")):
         done = daemon.gatepost(*command)
         assert PASSWORD not in done.stdout + done.stderr, command
     logs = [each.read_text(errors="replace") for each in Path(daemon.home, "logs").rglob("*") if each.is_file()]
@@ -64,11 +67,15 @@ def test_a_start_names_a_mistyped_variable(daemon: DaemonProcess) -> None:
 
 
 @pytest.mark.slow
-def test_a_backup_says_what_to_use_instead(daemon: DaemonProcess) -> None:
-    done = daemon.gatepost("backup")
-    assert done.returncode == 1
-    assert "pg_dump" in done.stderr
-    assert list(daemon.home.parent.glob("*.tar.gz")) == []
+def test_a_backup_has_the_rows_and_is_proven_without_the_database(daemon: DaemonProcess, tmp_path: Path) -> None:
+    assert daemon.gatepost("chat", "-m", "remember the tide", "--wait").returncode == 0
+    done = daemon.gatepost("backup", "create", str(tmp_path / "b.tar.gz"), "--prove", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["proof"]["trouble"] == ""
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        tar.extract("gatepost.db", tmp_path, filter="data")
+    said = read_snapshot(tmp_path / "gatepost.db", lambda db: db.rows("SELECT text FROM messages WHERE text <> ''"))
+    assert ("remember the tide",) in said
 
 
 def ask(daemon: DaemonProcess, path: str, body: object) -> httpx2.Response:

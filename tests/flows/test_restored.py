@@ -99,18 +99,6 @@ def restore(home: Path, backup: Path) -> None:
     shutil.copy(backup, home / "gatepost.db")
 
 
-def restore_home(home: Path, archive: Path) -> None:
-    """As docs/operations.md says: the archive is unpacked into an empty home, and the ring is put beside it."""
-    old = home.rename(home.with_name("old"))
-    home.mkdir(mode=0o700)
-    subprocess.run(["tar", "-xzf", str(archive), "-C", str(home)], check=True)
-    if not (home / "gatepost.db").exists():
-        (unpacked,) = home.iterdir()
-        for each in unpacked.iterdir():
-            each.rename(home / each.name)
-    shutil.copy(old / "keyring.json", home / "keyring.json")
-
-
 def list_answers(channel: FakeChannel) -> list[str]:
     return [text for text in channel.texts() if text.startswith("echo:")]
 
@@ -441,10 +429,10 @@ def test_a_channel_with_a_cursor_answers_nothing_again_after_a_restore(tmp_path:
 
         with ChannelDesk(tmp_path, platform, ScriptBuilder().otherwise().say("echo: {text}")) as desk:
             ask("before")
-            desk.run("backup", str(tmp_path / "backup"))
+            desk.run("backup", "create", str(tmp_path / "backup"))
             ask("one", "two", "three")
             desk.daemon.stop()
-            restore_home(desk.daemon.home, tmp_path / "backup")
+            desk.run("backup", "restore", str(tmp_path / "backup"), "--replace")
             desk.start()
             ask("after")
         assert list_said() == sorted(["before", "one", "two", "three", "after"])

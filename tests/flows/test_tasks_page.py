@@ -51,7 +51,8 @@ def test_each_line_of_the_page_does_what_it_says(daemon: DaemonProcess) -> None:
             task = done.stdout.partition(":")[0]
         if words[1] == "run":
             assert read_log(daemon, task, "answered")["duration_ms"] is not None
-    assert {*said} == {"add", "list", "next", "show", "run", "set", "pause", "resume", "cancel"}
+    assert {*said} == {"add", "preview", "list", "next", "show", "run", "set", "pause", "resume", "cancel"}
+    assert said["preview"].startswith("every 1st of the month at 8:00 (UTC), exactly: 0 8 1 * *")
     assert "Take the bread out." in said["list"] and len(said["next"].splitlines()) == 51
     assert "08:00:00  Europe/Berlin" in said["next"] and "it has not run yet" in said["show"]
     assert said["cancel"] == f"{task} is cancelled\n"

@@ -129,7 +129,7 @@ async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_pat
         assert (await channel.say("number 1", address=direct, sender=EVE, direct=True)).state == "held"
         assert await gateway.store.read(rooms.get, "fake", direct) is None
         await channel.wait_for(lambda sent: bool(cards(channel)))
-        await reply_to_card(gateway, channel, "2", sender=BOSS)
+        await reply_to_card(gateway, channel, "1", sender=BOSS)
         await wait_until_settled(gateway)
         room = await gateway.store.read(rooms.get, "fake", direct)
         assert room is not None and room.direct and room.policy is RoomPolicy.REQUEST_APPROVAL
@@ -140,3 +140,71 @@ async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_pat
 
 def forget_room(db: Db) -> None:
     db.run("DELETE FROM rooms WHERE address = ?", (ROOM,))
+
+
+OWN = "fake:direct/eve"
+TOLD = "I do not know you yet"
+
+
+@asynccontextmanager
+async def telling_gateway(home: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
+    """Its channel is one whose bots strangers write to."""
+    async with running_gateway(home, {"fake": (replace(channel.kind, asks_strangers=True), channel)}) as gateway:
+        await gateway.store.write(settle_people, gateway.clock.now())
+        ScriptBuilder().turn("number (.*)").say("got {1}").turn("hello").say("hi").write(
+            gateway.home.group("home")
+        ).chmod(0o644)
+        yield gateway
+
+
+async def write_directly(channel: FakeChannel, words: str) -> str:
+    return (await channel.say(words, address=OWN, sender=EVE, direct=True)).state
+
+
+@pytest.mark.parametrize(("answer", "state", "later"), [("1", "answered", "queued"), ("3", "refused", "refused")])
+async def test_a_stranger_is_told_once_and_a_decision_lets_in_or_keeps_out(
+    tmp_path: Path, channel: FakeChannel, answer: str, state: str, later: str
+) -> None:
+    async with telling_gateway(tmp_path / "h", channel) as gateway:
+        await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
+        for number in (1, 2):
+            assert await write_directly(channel, f"number {number}") == "held"
+        await channel.wait_for(lambda sent: bool(cards(channel)) and TOLD in "".join(channel.texts(OWN)))
+    async with telling_gateway(tmp_path / "h", channel) as gateway:
+        assert await write_directly(channel, "number 3") == "held"
+        [card] = cards(channel)
+        assert "Let in" in card and "Keep out" in card and "Allow once" not in card
+        await reply_to_card(gateway, channel, answer, sender=BOSS)
+        await wait_until_settled(gateway)
+        assert await gateway.store.read(states) == [(f"number {number}", state) for number in (1, 2, 3)]
+        assert await write_directly(channel, "number 4") == later
+        await wait_until_settled(gateway)
+        assert sum(TOLD in text for text in channel.texts(OWN)) == 1 and len(cards(channel)) == 1
+        member = "home" in (await gateway.store.read(users.get_roles, EVE)).member_of
+        assert member is (answer == "1")
+
+
+async def test_after_a_no_the_stranger_is_asked_about_again_and_not_told_again(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with telling_gateway(tmp_path / "h", channel) as gateway:
+        await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
+        assert await write_directly(channel, "number 1") == "held"
+        await channel.wait_for(lambda sent: bool(cards(channel)))
+        await reply_to_card(gateway, channel, "2", sender=BOSS)
+        assert await write_directly(channel, "number 2") == "refused"
+        await gateway.store.write(lambda db: db.run("UPDATE requests SET answered_at = 1, asked_at = 1"))
+        assert await write_directly(channel, "number 3") == "held"
+        await channel.wait_for(lambda sent: len(cards(channel)) == 2)
+        assert sum(TOLD in text for text in channel.texts(OWN)) == 1
+
+
+async def test_a_room_that_was_closed_to_strangers_stays_so_and_nobody_is_told(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with telling_gateway(tmp_path / "h", channel) as gateway:
+        now = gateway.clock.now()
+        await gateway.store.write(rooms.add, "fake", OWN, "eve", True, RoomPolicy.STRICT, now)
+        assert await write_directly(channel, "number 1") == "refused"
+        assert (await channel.say("number 2", address="fake:room/9", sender=EVE)).state == "refused"
+        assert await gateway.store.read(waiting_requests.list_pending) == [] and channel.texts(OWN) == []

@@ -89,7 +89,8 @@ def test_the_variables_lead_here_and_hold_no_key() -> None:
     assert env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:3128/anthropic"
     assert env["OPENAI_BASE_URL"] == "http://127.0.0.1:3128/openai/v1"
     assert env["GATEPOST_TO"] == "http://127.0.0.1:3128/to"
-    assert {env["ANTHROPIC_API_KEY"], env["OPENAI_API_KEY"]} == {"gatepost"}
+    assert env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:3128/google"
+    assert {env["ANTHROPIC_API_KEY"], env["OPENAI_API_KEY"], env["GEMINI_API_KEY"]} == {"gatepost"}
 
 
 async def test_it_runs_as_a_process_with_the_standard_library_alone(echo: Path) -> None:

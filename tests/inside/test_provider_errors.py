@@ -36,6 +36,7 @@ def openai(code: str | None, message: str = "words") -> bytes:
         (429, openai("insufficient_quota", f"gatepost: {BUDGET}"), "budget"),
         (429, openai("insufficient_quota"), "quota"),
         (400, anthropic("invalid_request_error", "Your credit balance is too low to go on"), "quota"),
+        (429, openai(None, "Your prepayment credits are depleted. Please go to AI Studio"), "quota"),  # Google
         (400, b"Credit balance is too low", "quota"),  # as Claude Code says it
         (429, anthropic("rate_limit_error"), "overload"),
         (429, openai("rate_limit_exceeded"), "overload"),

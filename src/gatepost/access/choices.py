@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from gatepost.access.grants import GrantRule
-from gatepost.access.subjects import Subject
+from gatepost.access.subjects import ROOM_PARAM, Subject
 
 EVERYTHING = "*"
+# What is done in a room. A restriction of another subject to one room would hold everywhere: its calls have no room.
+IN_ROOMS = frozenset({Subject.SPEAK, Subject.HAND_OUT})
 
 
 class Permission(StrEnum):
@@ -68,6 +70,40 @@ def put_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permiss
         if plain and at == plain[-1]:
             texts += answer
     return texts
+
+
+def put_room_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permission, room: str) -> list[str]:
+    """Return the rules of a group with this answer for one room, behind all others: the last that matches decides.
+
+    Where the group denies the whole subject, asking in a room allows it there first.
+    """
+    call = f"{subject}({ROOM_PARAM}={room})"
+    kept = [rule for rule in rules if find_room(rule, subject) != room]
+    if permission is Permission.NO:
+        answer = [f"!{call}"]
+    elif permission is Permission.ASK:
+        answer = [call] * (find_permission(kept, subject) is Permission.NO) + [f"hold {call}"]
+    else:
+        answer = [call]
+    return [*(rule.text for rule in kept), *answer]
+
+
+def find_room(rule: GrantRule, subject: Subject) -> str:
+    """Return the one room that a rule about a subject is about; '' for another rule, or a pattern of rooms."""
+    if rule.subject is not subject or len(rule.params) != 1:
+        return ""
+    [param] = rule.params
+    named = param.name == ROOM_PARAM and not param.absent and param.pattern is not None
+    return param.pattern if named and param.pattern and "*" not in param.pattern else ""
+
+
+def list_room_answers(rules: Sequence[GrantRule], subject: Subject) -> dict[str, Permission]:
+    """Return the answer for each room that has one of its own."""
+    found: dict[str, Permission] = {}
+    for rule in rules:
+        if room := find_room(rule, subject):
+            found[room] = Permission.NO if rule.deny else Permission.ASK if rule.hold else Permission.YES
+    return found
 
 
 def _is_about(rule: GrantRule, subject: Subject) -> bool:

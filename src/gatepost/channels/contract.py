@@ -445,6 +445,9 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     largest_file: int = 0  # bytes that it can send; 0: no limit
     always: bool = False  # runs without being switched on
     policy: RoomPolicy = RoomPolicy.STRICT  # of a room that is seen first; public: whoever can write there is let in
+    # Somebody unknown who writes to it directly is told so once, and whoever decides is asked. Not where the account
+    # may be a person's own, or where robots write: an answer would go to anybody.
+    asks_strangers: bool = False
     needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
     title: str = ""  # as people write the platform's name
     verbs: frozenset[Verb] = frozenset({Verb.MESSAGE})  # what it receives
@@ -481,6 +484,7 @@ class ChannelTraits(TypedDict, total=False):
     largest_file: int
     always: bool
     policy: RoomPolicy
+    asks_strangers: bool
     title: str
     verbs: frozenset[Verb]
     pace: ChannelPace

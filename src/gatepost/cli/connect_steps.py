@@ -46,6 +46,7 @@ from gatepost.serve.control.arguments.connect import (
 )
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
+    TITLES,
     get_agent,
     get_secret_name,
     has_command,
@@ -237,7 +238,7 @@ def _read_key() -> str:
 
 def _prompt_for_key(home: Home, chosen: ProviderSpec, folder: str, base: VendorBaseUrl) -> ConnectKey:
     own = not base.default
-    what = f"Key for {base.origin}" if own else f"{'Anthropic' if chosen.vendor == 'anthropic' else 'OpenAI'} API key"
+    what = f"Key for {base.origin}" if own else f"{TITLES[chosen.vendor]} API key"
     also = ", or a token from `claude setup-token`" if chosen.subscription else ""
     none = "; empty for none" if own else ""
     text = f"{what}{also} (not shown{none})"

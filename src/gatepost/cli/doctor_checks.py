@@ -37,6 +37,7 @@ from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.control.operations.connect import check_endpoints, list_model_uses
 from gatepost.serve.health.agent_checks import check_agents
+from gatepost.serve.health.backup_checks import check_backups
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
@@ -87,6 +88,7 @@ def run_checks(home: Home) -> list[Finding]:
         findings += [Finding("warn", "settings", each) for each in list_mistyped()]
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config), *check_channels(home, config), *check_sign_in(config)]
+    findings += check_backups(home, config, SystemClock().now())
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
     return drop_repeated([*findings, *_store(home, config), *_gateways(home, config)])
 

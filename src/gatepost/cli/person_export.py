@@ -9,7 +9,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
 
-from gatepost.cli.given_files import make_private_file
+from gatepost.core.files.private_files import make_private_file
 from gatepost.core.home import Home
 from gatepost.flow.people.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store.engine.readonly import read_store

@@ -88,7 +88,9 @@ def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None
 
 
 @click.command(
-    cls=CommandFolderGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=CommandFolderGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--home", metavar="DIR", help="The data folder (default: GATEPOST_HOME, else ~/.gatepost).")
 @click.version_option(__version__, prog_name="gatepost", message="%(prog)s %(version)s")
@@ -96,9 +98,14 @@ def _set_home(ctx: click.Context, _: click.Parameter, value: str | None) -> None
 def gatepost(ctx: click.Context, home: str | None) -> None:
     """A gateway between chat platforms and sandboxed agents.
 
-    `gatepost up` starts it. Every command takes --home; those that print take --json.
+    `gatepost` alone says how things stand and what to do next. Every command takes --home; those that print take
+    --json.
     """
     ctx.obj = home
+    if ctx.invoked_subcommand is None:
+        from gatepost.cli.next_steps import print_next_steps  # heavy
+
+        print_next_steps(homes.find(home))
 
 
 def run(args: list[str]) -> int:

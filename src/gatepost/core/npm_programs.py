@@ -1,5 +1,6 @@
 """Programs of others that come as npm packages: the command is a Node script around a native executable, which lies
-in a package for this platform. The native one is what a sandbox gets, so no Node is needed there.
+in a package for this platform. The native one is what a sandbox gets, so no Node is needed there. A package that has
+none is a Node program: a sandbox gets the package.
 """
 
 import os
@@ -38,3 +39,24 @@ def _is_native(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(2) != b"#!"
+
+
+def find_script(node_modules: Path, name: str) -> Path | None:
+    """The Node script of that name, of a package in a `node_modules` folder; None if there is none."""
+    linked = node_modules / ".bin" / name
+    return linked.resolve() if linked.is_file() and find_package(linked.resolve()) is not None else None
+
+
+def find_package(script: Path) -> Path | None:
+    """The folder of the npm package that a script belongs to; None if it is no script of one."""
+    if not script.is_file() or _is_native(script):
+        return None
+    for folder in script.parents:
+        if "node_modules" in (folder.parent.name, folder.parent.parent.name) and (folder / "package.json").is_file():
+            return folder
+    return None
+
+
+def find_commands(package: Path) -> Path:
+    """The folder of the links that npm made to the scripts of a package."""
+    return next(each for each in package.parents if each.name == "node_modules") / ".bin"

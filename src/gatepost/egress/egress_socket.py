@@ -1,6 +1,7 @@
 """`egress.sock`: one per session, the only way out of its sandbox. HTTP/1.1, one request a connection.
 
-CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models. Everything
+CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…`, `/openai/v1/…` and
+`/google/v1beta/…` to the models. Everything
 else, including each request that is ambiguous, is refused with a sentence and recorded. Many clients show nothing of a
 refused CONNECT but its number, so `GET /refused` tells the latest reasons.
 """
@@ -188,6 +189,17 @@ class EgressSocket:
             await client.drain_request()
 
 
+_GOOGLE_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "FAILED_PRECONDITION",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+
+
 def read_features(option: object) -> frozenset[str]:
     """A group's option `model_features`: a list, or words between commas."""
     words = option.split(",") if isinstance(option, str) else option if isinstance(option, list) else []
@@ -204,6 +216,10 @@ def render_refusal(no: HttpRefusal, vendor: str) -> tuple[str, bytes]:
     if vendor == "openai":
         code = "insufficient_quota" if no.status == 402 else None
         return "application/json", msgspec.json.encode({"error": {"message": reason, "type": kind, "code": code}})
+    if vendor == "google":
+        status = _GOOGLE_STATUS.get(no.status, "INTERNAL")
+        error = {"code": no.status, "message": reason, "status": status}
+        return "application/json", msgspec.json.encode({"error": error})
     return "text/plain; charset=utf-8", f"{reason}\n".encode()
 
 

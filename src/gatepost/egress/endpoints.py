@@ -18,9 +18,9 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.egress.http import HttpRefusal
-from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, VendorKey, parse_base_url
+from gatepost.egress.upstream import USUAL_VERSION, Bill, Upstream, VendorBaseUrl, VendorKey, parse_base_url
 from gatepost.store.port import Db
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, GEMINI_API_KEY, OPENAI_API_KEY
 from gatepost.store.sessions import groups
 
 ANTHROPIC_BASE = setting(
@@ -33,9 +33,16 @@ OPENAI_BASE = setting(
     "https://api.openai.com/v1",
     help="Where OpenAI-shaped models are, for groups without an endpoint of their own; local ones too.",
 )
-BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE}
+GOOGLE_BASE = setting(
+    "google.base_url",
+    "https://generativelanguage.googleapis.com/v1beta",
+    help="Where models are that speak Google's Gemini API, for groups without an endpoint of their own.",
+)
+BASES = {"anthropic": ANTHROPIC_BASE, "openai": OPENAI_BASE, "google": GOOGLE_BASE}
 OPTIONS = {vendor: f"{vendor}_base_url" for vendor in BASES}  # of a group with an endpoint of its own
-VENDORS = {ANTHROPIC_API_KEY: "anthropic", ANTHROPIC_AUTH_TOKEN: "anthropic", OPENAI_API_KEY: "openai"}
+KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY, "google": GEMINI_API_KEY}
+VENDORS = {name: vendor for vendor, name in KEYS.items()} | {ANTHROPIC_AUTH_TOKEN: "anthropic"}
+VERSIONS = {"google": "v1beta"}  # of an API, where an address leaves it out
 PROBE_S = 8.0
 _REFUSED = (401, 403)
 _NO_SUCH_PATH = (404, 405, 501)
@@ -44,7 +51,9 @@ _COUNT = b'{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content
 
 def gateway_base(config: Config, vendor: str) -> VendorBaseUrl:
     where = BASES[vendor]
-    return parse_base_url(where.name, config[where], default=config[where] == where.default)
+    return parse_base_url(
+        where.name, config[where], default=config[where] == where.default, version=VERSIONS.get(vendor, USUAL_VERSION)
+    )
 
 
 def gateway_bases(config: Config) -> dict[str, VendorBaseUrl]:
@@ -65,7 +74,8 @@ def parse_command(config: Config, command: Setting[str], *, instead_of: Setting[
 def read_own_base(vendor: str, url: str) -> VendorBaseUrl:
     """A group's own. Raises SetupError."""
     vendors = parse_base_url(vendor, BASES[vendor].default, default=True)
-    base = parse_base_url(f"options.{OPTIONS[vendor]}", url, default=False, own=True)
+    version = VERSIONS.get(vendor, USUAL_VERSION)
+    base = parse_base_url(f"options.{OPTIONS[vendor]}", url, default=False, own=True, version=version)
     return replace(base, default=base.origin == vendors.origin)
 
 
@@ -112,6 +122,7 @@ async def probe_endpoint(upstream: Upstream, vendor: str, base: VendorBaseUrl, k
     try:
         async with asyncio.timeout(PROBE_S):
             status = await _ask_endpoint(upstream, "GET", f"{base.url}/models", vendor, key)
+            status = 401 if vendor == "google" and status == 400 else status  # what it says of a key that is none
             if status in _NO_SUCH_PATH and vendor == "anthropic":
                 status = await _ask_endpoint(upstream, "POST", f"{base.url}/messages/count_tokens", vendor, key)
                 status = 200 if status == 400 else status  # it judged the body, so the key has passed

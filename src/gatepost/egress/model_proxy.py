@@ -22,10 +22,11 @@ from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.core.settings import Config, setting
-from gatepost.egress import audio, request_bodies, token_usage, tool_costs
+from gatepost.egress import audio, endpoints, google_bodies, request_bodies, token_usage, tool_costs
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallBudget, CallCost, ModelKeys, PriceAsker, Prices, Spender
 from gatepost.egress.endpoints import gateway_bases
+from gatepost.egress.google_bodies import GoogleCall
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.prices import Price
 from gatepost.egress.prompt_sizes import CountedPrompts, bound_by_beginning, list_shared
@@ -43,7 +44,7 @@ from gatepost.egress.upstream import (
     stream_response,
 )
 from gatepost.store.money.costs import TokenCounts
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, OPENAI_API_KEY
+from gatepost.store.rights.secrets import OPENAI_API_KEY
 
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class VendorEndpoint(Struct, frozen=True):
     shape: BodySchema | None = None  # None: no body
     counts: bool = False  # answers with a number of tokens, and costs nothing
     hears: bool = False  # takes a recording in a form
+    google: GoogleCall | None = None  # in the place of a shape
 
 
 ENDPOINTS: Mapping[tuple[str, str], VendorEndpoint] = {
@@ -79,18 +81,23 @@ ENDPOINTS: Mapping[tuple[str, str], VendorEndpoint] = {
     ("POST", "/openai/v1/responses"): VendorEndpoint("openai", "/responses", RESPONSES),
     ("POST", "/openai/v1/audio/transcriptions"): VendorEndpoint("openai", "/audio/transcriptions", hears=True),
     ("GET", "/openai/v1/models"): VendorEndpoint("openai", "/models"),
+    ("GET", "/google/v1beta/models"): VendorEndpoint("google", "/models"),
     ("POST", "/transcribe/v1/audio/transcriptions"): VendorEndpoint(audio.VENDOR, "/audio/transcriptions", hears=True),
 }
-KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY, audio.VENDOR: audio.TRANSCRIBE_API_KEY}
+GENERATE = "POST /google/v1beta/models/MODEL:streamGenerateContent?alt=sse"
+KEYS = {**endpoints.KEYS, audio.VENDOR: audio.TRANSCRIBE_API_KEY}
 _QUERIES = ("", "beta=true")  # Claude Code says the latter; it changes nothing
+_KEY_HEADERS = {"anthropic": "x-api-key", "google": "x-goog-api-key"}  # of the others it is a bearer's
 
 
 def find_endpoint(head: HttpRequestHead) -> VendorEndpoint:
     """By the exact bytes of the path: no dots, no encoded signs, no second slash. Raises Refusal."""
     path, _, query = head.target.partition("?")
+    if (call := google_bodies.read_call(head)) is not None:
+        return VendorEndpoint(google_bodies.VENDOR, call.path, counts=call.counts, google=call)
     found = ENDPOINTS.get((head.method, path))
     if found is None:
-        known = ", ".join(f"{method} {each}" for method, each in ENDPOINTS)
+        known = ", ".join((*(f"{method} {each}" for method, each in ENDPOINTS), GENERATE))
         raise HttpRefusal(404, NO_MODEL + known, f"{head.method} {path[:200]}")
     if head.method == "POST" and query not in _QUERIES:
         raise HttpRefusal(400, "a model endpoint takes no query", f"{head.method} {path}")
@@ -157,7 +164,12 @@ def needs_closer_bound(deal: TokenCostBound, room: int | None) -> bool:
 
 
 class _TokenCount(msgspec.Struct):
-    input_tokens: int
+    input_tokens: int = 0
+    totalTokens: int = 0  # Google's word
+
+    @property
+    def found(self) -> int:
+        return self.input_tokens or self.totalTokens
 
 
 class ModelRequest(Struct, frozen=True):
@@ -169,6 +181,28 @@ class ModelRequest(Struct, frozen=True):
     spender: Spender
     features: frozenset[str]
     base: VendorBaseUrl
+
+
+def check_body(order: ModelRequest, raw: bytes, most: int, tools: ToolCosts) -> CheckedBody:
+    """Return the part of a body that is sent, by its vendor's rules. Raises Refusal."""
+    endpoint, given, origin = order.endpoint, request_bodies.decode(raw), order.base.origin
+    if endpoint.google is not None:
+        return google_bodies.check_body(endpoint.google, given, most, origin)
+    assert endpoint.shape is not None
+    return request_bodies.check_body(endpoint.shape, given, order.features, most, tools, origin)
+
+
+def check_count_body(order: ModelRequest, raw: bytes, tools: ToolCosts) -> bytes:
+    given = request_bodies.decode(raw)
+    if order.endpoint.google is not None:
+        return google_bodies.check_count_body(order.endpoint.google, given)
+    return request_bodies.check_count_body(given, order.features, tools)
+
+
+def render_clamped_body(order: ModelRequest, asked: CheckedBody, output: int) -> bytes:
+    if order.endpoint.shape is None:
+        return google_bodies.render_clamped_body(asked, output)
+    return request_bodies.render_clamped_body(order.endpoint.shape, asked, output, at_vendor=order.base.default)
 
 
 class ModelProxy:
@@ -234,38 +268,25 @@ class ModelProxy:
         return name
 
     async def _serve(self, order: ModelRequest, raw: bytes) -> None:
-        shape, features = order.endpoint.shape, order.features
-        if order.endpoint.hears:
+        endpoint = order.endpoint
+        if endpoint.hears:
             await self._send_recording(order, raw)
             return
-        if shape is None:
+        if endpoint.shape is None and endpoint.google is None:
             await self._call(order, await self._key(order), None, Bill())
             return
-        if order.endpoint.counts:
-            body = await self._judge(
-                order, raw, lambda: request_bodies.check_count_body(request_bodies.decode(raw), features, self._tools)
-            )
+        if endpoint.counts:
+            body = await self._judge(order, raw, lambda: check_count_body(order, raw, self._tools))
             await self._call(order, await self._key(order, COUNTING), body, Bill())
             return
-        most, tools = self._config[MAX_OUTPUT], self._tools
-        asked = await self._judge(
-            order,
-            raw,
-            lambda: request_bodies.check_body(
-                shape, request_bodies.decode(raw), features, most, tools, order.base.origin
-            ),
-        )
+        asked = await self._judge(order, raw, lambda: check_body(order, raw, self._config[MAX_OUTPUT], self._tools))
         price = await self._price(order, asked.model)
         if price.minute:
             raise HttpRefusal(
                 400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing"
             )
         async with self._paid(order, raw, asked, price) as (deal, bill):
-            body = await self._judge(
-                order,
-                raw,
-                lambda: request_bodies.render_clamped_body(shape, asked, deal.output, at_vendor=order.base.default),
-            )
+            body = await self._judge(order, raw, lambda: render_clamped_body(order, asked, deal.output))
             try:
                 await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
             finally:  # clients hang up as soon as they have the end
@@ -297,12 +318,12 @@ class ModelProxy:
             return asked  # what the vendor fetches or runs for a group that may have it stands in no count
         known = self._counted.find(asked.parts) or await self._purse.find_counted(list_shared(asked.parts))
         closer = replace(asked, prompt=min(asked.prompt, bound_by_beginning(asked.parts, known)))
-        where = COUNTED_AT.get(order.endpoint.path)
+        call = order.endpoint.google
+        where = COUNTED_AT.get(order.endpoint.path) if call is None else call.count_path
         if where is None or not needs_closer_bound(make_token_cost_bound(closer, price, room), room):
             return closer
-        counted = await self._count(
-            order, where, await self._judge(order, raw, lambda: request_bodies.render_count_body(asked))
-        )
+        render = request_bodies.render_count_body if call is None else google_bodies.render_count_body
+        counted = await self._count(order, where, await self._judge(order, raw, lambda: render(asked)))
         return closer if counted is None else with_count(closer, counted)
 
     def _learn(self, asked: CheckedBody, bill: Bill) -> None:
@@ -335,7 +356,7 @@ class ModelProxy:
                     await order.client.pace.spend(len(piece))
                     if len(raw) > LARGEST_COUNT:
                         return None
-                counted = msgspec.json.decode(raw, type=_TokenCount).input_tokens if response.status_code == 200 else -1
+                counted = msgspec.json.decode(raw, type=_TokenCount).found if response.status_code == 200 else -1
         except (HttpRefusal, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return counted if counted > 0 else None
@@ -406,7 +427,8 @@ async def find_key(keys: ModelKeys, vendor: str, spender: Spender, base: VendorB
     if key and len(key) < SHORTEST_SECRET:
         raise HttpRefusal(502, render_too_short(wanted))
     if key:
-        return VendorKey(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
+        header = _KEY_HEADERS.get(vendor)
+        return VendorKey(key, {header: key} if header else {"authorization": f"Bearer {key}"})
     if vendor == "anthropic":
         token = await keys.get("ANTHROPIC_AUTH_TOKEN", spender, purpose, base.origins)
         if token:

@@ -18,7 +18,8 @@ from msgspec import Struct
 # Tokens of one picture at most, by the beginning of a model's name; the first that fits holds. As vendors document it,
 # at the largest size and finest detail, with a margin: Anthropic 1 600 to 4 800; OpenAI by tiles of 512 (8 at most;
 # 85 + 170 each, and 2 833 + 5 667 each for gpt-4o-mini) or by patches of 32 (1 536 at most, and 10 000 from gpt-5.4 on,
-# up to 2.46 tokens each).
+# up to 2.46 tokens each); Google by tiles of 768 (258 each), or up to 2 240 at the finest
+# resolution.
 PICTURES = (
     ("claude-", 8_000),
     ("gpt-4o-mini", 50_000),
@@ -32,6 +33,7 @@ PICTURES = (
     ("gpt-6", 25_000),
     ("o3", 8_000),
     ("o4-mini", 8_000),
+    ("gemini-", 8_000),
 )
 LARGEST_PICTURE = 50_000  # of a model that nobody knows
 # A recording is as long as so many bytes can be: 125 a second is less than any codec needs for speech. A second is 10
@@ -80,8 +82,13 @@ def measure_part(part: dict[str, Any], picture: int) -> MediaTokens:
 def _sound(part: dict[str, Any]) -> MediaTokens:
     holder = part.get("input_audio")
     size = _size(holder.get("data")) if isinstance(holder, dict) else 0
+    return MediaTokens(bound_sound(size), size)
+
+
+def bound_sound(size: int) -> int:
+    """Return the tokens at most of a recording that is so many bytes of base64."""
     seconds = -(-size * 3 // (4 * SLOWEST))  # base64: four signs for three bytes
-    return MediaTokens(max(seconds * TOKENS_A_SECOND, LEAST_SOUND), size)
+    return max(seconds * TOKENS_A_SECOND, LEAST_SOUND)
 
 
 def _document(part: dict[str, Any]) -> MediaTokens:

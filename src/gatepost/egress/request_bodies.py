@@ -407,7 +407,7 @@ def _check_part(walk: _ContentContext, part: dict[str, Any]) -> None:
     if kind is not None and not isinstance(kind, str):
         raise HttpRefusal(400, "type: is a word")
     if kind and kind not in shape.types and not _with_feature(kind, features):
-        raise _make_type_refusal(str(kind)[:60])
+        raise make_type_refusal(str(kind)[:60])
     if kind == "server_tool_use" and not _is_search(part) and ModelFeature.SERVER_TOOLS not in features:
         raise _make_refusal("a call of a tool that the vendor would run", ModelFeature.SERVER_TOOLS)
     if not _SOURCES.isdisjoint(part):
@@ -416,7 +416,7 @@ def _check_part(walk: _ContentContext, part: dict[str, Any]) -> None:
         _check_tools(walk.tools, part)
 
 
-def _make_type_refusal(kind: str) -> HttpRefusal:
+def make_type_refusal(kind: str) -> HttpRefusal:
     if kind == "url":
         return _make_refusal("a source that the vendor would fetch", ModelFeature.URL_SOURCES)
     if kind in ("file", "container_upload", "item_reference"):

@@ -24,6 +24,7 @@ MOST_VALUES = 200_000  # in an answer or event that is read
 # An answer that was cut: tokens on the way to us when it was, and tokens a second that a model thinks unseen at most.
 ON_THE_WAY = 200
 FASTEST = 500
+SOUND_WEIGHT = 4  # a token of sound costs Google's customers up to 3.4 times as much as one of text
 _MOST = 10**9
 _GAP = re.compile(rb"\n\n|\r\r|\r\n\r\n")  # an empty line, however lines are ended
 
@@ -58,11 +59,25 @@ class _SaidChoice(msgspec.Struct):
     delta: _SaidText | None = None
 
 
+class _SaidPart(msgspec.Struct):
+    text: str | None = None
+    functionCall: msgspec.Raw | None = None
+
+
+class _SaidContent(msgspec.Struct):
+    parts: list[_SaidPart] = []
+
+
+class _SaidCandidate(msgspec.Struct):
+    content: _SaidContent | None = None
+
+
 class _SaidEvent(msgspec.Struct):
-    """An event of any of the three APIs, as far as it carries words of the model."""
+    """An event of any of the four APIs, as far as it carries words of the model."""
 
     delta: str | _SaidText | None = None
     choices: list[_SaidChoice] = []
+    candidates: list[_SaidCandidate] = []
 
 
 _read_said = msgspec.json.Decoder(_SaidEvent).decode
@@ -77,13 +92,20 @@ def count_text_bytes(data: bytes) -> int:
     parts = [choice.delta for choice in event.choices]
     if isinstance(event.delta, str):
         return len(event.delta.encode("utf-8", "replace"))
-    return sum(_size(part) for part in (event.delta, *parts) if part is not None)
+    said = sum(_size(part) for part in (event.delta, *parts) if part is not None)
+    contents = [each.content for each in event.candidates if each.content is not None]
+    return said + sum(_google_size(part) for content in contents for part in content.parts)
 
 
 def _size(said: _SaidText) -> int:
     words = (said.text, said.thinking, said.partial_json, said.signature, said.content, said.reasoning_content)
     known = sum(len(each.encode("utf-8", "replace")) for each in (*words, said.reasoning, said.refusal) if each)
     return known + (len(bytes(said.tool_calls)) if said.tool_calls is not None else 0)
+
+
+def _google_size(part: _SaidPart) -> int:
+    call = len(bytes(part.functionCall)) if part.functionCall is not None else 0
+    return call + len((part.text or "").encode("utf-8", "replace"))
 
 
 def bound_cut_output(arrived: int, unseen_s: float) -> int:
@@ -167,6 +189,40 @@ def _openai(given: dict[str, Any]) -> MeasuredUsage:
     )
 
 
+def _google(given: dict[str, Any]) -> TokenCounts:
+    """Thoughts are paid for as words. What was cached is part of the prompt; sound costs more than its tokens say."""
+    prompt = _needed(given, "promptTokenCount")
+    read = min(_count(given, "cachedContentTokenCount") or 0, prompt)
+    details = given.get("promptTokensDetails")
+    sounds = [each for each in (details if isinstance(details, list) else []) if isinstance(each, dict)]
+    sound = sum(_count(each, "tokenCount") or 0 for each in sounds if each.get("modality") == "AUDIO")
+    tools = _count(given, "toolUsePromptTokenCount") or 0
+    return TokenCounts(
+        input=prompt - read + tools + (SOUND_WEIGHT - 1) * min(sound, prompt),
+        output=(_count(given, "candidatesTokenCount") or 0) + (_count(given, "thoughtsTokenCount") or 0),
+        cache_read=read,
+    )
+
+
+def _google_whole(found: dict[str, Any]) -> bool:
+    """Return True if an answer of Google's, or a piece of it, is the last one."""
+    feedback, candidates = found.get("promptFeedback"), found.get("candidates")
+    blocked = isinstance(feedback, dict) and bool(feedback.get("blockReason"))
+    ended = [each for each in candidates if isinstance(each, dict)] if isinstance(candidates, list) else []
+    return blocked or any(each.get("finishReason") for each in ended)
+
+
+def _read_google(found: dict[str, Any], before: MeasuredUsage) -> MeasuredUsage:
+    """Each piece of a stream counts everything so far."""
+    whole = before.whole or _google_whole(found)
+    given = found.get("usageMetadata")
+    try:
+        counts = _google(given) if isinstance(given, dict) else before.usage
+    except _UnclearCount:
+        return MeasuredUsage()
+    return MeasuredUsage(counts, whole and bool(counts), used={}) if counts != TokenCounts() else MeasuredUsage()
+
+
 def _whole(given: dict[str, Any]) -> MeasuredUsage:
     """Return the usage of a finished answer. It is empty unless the tokens of both the prompt and the answer are
     given."""
@@ -194,6 +250,8 @@ def _decoded(raw: bytes) -> dict[str, Any]:
 def read_response_usage(raw: bytes) -> MeasuredUsage:
     """Return the usage of an answer that came in one piece."""
     answer = _decoded(raw)
+    if "usageMetadata" in answer:
+        return _read_google(answer, MeasuredUsage())
     usage = answer.get("usage")
     if not isinstance(usage, dict):
         return MeasuredUsage()
@@ -253,11 +311,14 @@ class UsageEventFilter:
         data = b"\n".join(pieces)
         if not data.startswith(b"{"):
             return True
-        if b"delta" in data:
+        if b"delta" in data or b'"candidates"' in data:
             self.arrived += count_text_bytes(data)
-        if b"usage" not in data and b"stop" not in data:
+        if b"usage" not in data and b"stop" not in data and b'"finishReason"' not in data:
             return True
         found = _decoded(data)
+        if "usageMetadata" in found or "candidates" in found:
+            self.measured = _read_google(found, self.measured)
+            return True
         kind = found.get("type")
         if kind in ("message_start", "message_delta"):
             self._read_anthropic(str(kind), found)

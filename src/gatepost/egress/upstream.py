@@ -31,6 +31,9 @@ STEP = 4 * 1024  # bytes of a stream that are read without a break: that many ma
 SENT = 64 * 1024  # bytes of a body that are sent, and encrypted, without a break
 MOST_BETAS = 64  # of a request that are looked at
 CONNECT_S, SILENCE_S = 15.0, 600.0
+USUAL_VERSION = "v1"
+REFUSES_KEY = "the model's endpoint refuses the gateway's key; the operator must look"
+BAD_GOOGLE_KEY = b"API_KEY_INVALID"  # in the error with which Google refuses a key, whose status is 400
 _SENT = ("accept", "anthropic-version", "user-agent")
 _PASSED = ("content-type", "request-id", "x-request-id", "retry-after", "retry-after-ms", "x-should-retry")
 _PASSED_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-")
@@ -97,7 +100,9 @@ class VendorBaseUrl(Struct, frozen=True):
             return None
 
 
-def parse_base_url(name: str, text: str, *, default: bool, own: bool = False) -> VendorBaseUrl:
+def parse_base_url(
+    name: str, text: str, *, default: bool, own: bool = False, version: str = USUAL_VERSION
+) -> VendorBaseUrl:
     """`…/v1` may be written or left out, unless another version is in the path."""
     try:
         parts = urlsplit(text.strip())
@@ -107,7 +112,7 @@ def parse_base_url(name: str, text: str, *, default: bool, own: bool = False) ->
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise SetupError(f"{name} = {text!r} is not an address; write it like https://host/v1, without user or query")
     path = parts.path.rstrip("/")
-    path = path if _VERSIONED.search(path) else f"{path}/v1"
+    path = path if _VERSIONED.search(path) else f"{path}/{version}"
     return VendorBaseUrl(f"{parts.scheme}://{parts.netloc}{path}", parts.hostname, port, default, own)
 
 
@@ -247,9 +252,7 @@ async def send_response(client: EgressClient, response: "httpx2.Response", key: 
     """An answer in one piece."""
     if response.status_code in (401, 403):
         # Vendors like to quote a part of the key.
-        raise HttpRefusal(
-            response.status_code, "the model's endpoint refuses the gateway's key; the operator must look"
-        )
+        raise HttpRefusal(response.status_code, REFUSES_KEY)
     if 300 <= response.status_code < 400 or response.status_code < 200:
         raise HttpRefusal(502, "the model's endpoint sent us elsewhere, which is not followed")
     pieces, size = [], 0
@@ -260,6 +263,8 @@ async def send_response(client: EgressClient, response: "httpx2.Response", key: 
             raise HttpRefusal(502, f"the model's endpoint answered with more than {LARGEST_ANSWER} bytes")
         pieces.append(piece)
     raw = b"".join(pieces)
+    if response.status_code == 400 and BAD_GOOGLE_KEY in raw:
+        raise HttpRefusal(401, REFUSES_KEY)
     if not bill.free:
         bill.measured = (
             token_usage.read_response_usage(raw)

@@ -26,7 +26,7 @@ from gatepost.egress.web_search import SEARCH_WEB, WebSearch, find_search_servic
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import LOOK_S, DeliveryLoop
 from gatepost.flow.delivery.growing_messages import GrowingMessages
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.outgoing_messages import LANGUAGE, ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.errand_loop import ErrandLoop, ErrandSessionCloser
 from gatepost.flow.gateways.duties import Duties
@@ -37,6 +37,7 @@ from gatepost.flow.group_egress import SpenderSecrets, StoreBudget
 from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.memory.meanings import MemoryMeanings
 from gatepost.flow.people.newcomer_groups import NewcomerGroups
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.agent_questions import AgentQuestions
@@ -98,7 +99,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     kinds: dict[str, ChannelKind] = {}
     adapters: dict[str, Channel] = {}
     supervisor = _make_supervisor(deps, kinds, adapters, extra)
-    channels = ChannelInstances(kinds, adapters, deps.config[TTL_S])
+    channels = ChannelInstances(kinds, adapters, deps.config[TTL_S], deps.config[LANGUAGE])
     typing = TypingIndicator(adapters, channels)
     drafts = DraftRelay(adapters, GrowingMessages(deps.store, deps.clock, channels, deps.events), channels.shows_drafts)
     channels.get_draft = drafts.get_text
@@ -168,6 +169,7 @@ class ToolAssembly(Struct, frozen=True, kw_only=True):
     replayer: SessionReplayer
     held_calls: HeldCalls
     questions: AgentQuestions
+    meanings: MemoryMeanings
     deps: ToolDeps
     dispatch: Dispatch
 
@@ -198,6 +200,7 @@ def make_tools(
     held_calls = HeldCalls(store, clock, config, events, channels.instances, deps.owner if placed else "", home.media)
     questions = AgentQuestions(store, clock, config, events, channels.instances)
     pages = WebPages(egress.deps)
+    meanings = MemoryMeanings(home, store, clock, config, egress.purse, egress.keys, deps.may_act)
     of_tools = ToolDeps(
         store=store,
         clock=clock,
@@ -218,6 +221,7 @@ def make_tools(
         questions=questions,
         pages=pages,
         searcher=WebSearch(config, pages, egress.purse, egress.keys),
+        meanings=meanings,
         search_by_tool=set_up_search(tools, config),
         shared=deps.shared,
         passing=deps.passing,
@@ -230,6 +234,7 @@ def make_tools(
         replayer=replayer,
         held_calls=held_calls,
         questions=questions,
+        meanings=meanings,
         deps=of_tools,
         dispatch=Dispatch(tools, of_tools),
     )

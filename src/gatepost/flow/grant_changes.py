@@ -7,6 +7,7 @@ from gatepost.access import choices, grants
 from gatepost.access.choices import Permission
 from gatepost.access.subjects import Subject
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.messages import address as addresses
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow, GrantRow
@@ -23,8 +24,11 @@ def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
     return acl.add_rule(db, folder, text, by, now)
 
 
-def set_permission(db: Db, folder: str, subject: Subject, permission: Permission, by: str, now: int) -> list[str]:
-    """Say whether a group's agent may do this: yes, after asking, or no. Return the group's rules about it."""
+def set_permission(
+    db: Db, folder: str, subject: Subject, permission: Permission, by: str, now: int, room: str = ""
+) -> list[str]:
+    """Say whether a group's agent may do this: yes, after asking, or no. `room`: only there. Return the group's rules
+    about it."""
     if groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
     db.lock(LockKind.RULES)
@@ -33,9 +37,13 @@ def set_permission(db: Db, folder: str, subject: Subject, permission: Permission
         raise Invalid("permission", f"{folder} has more than {MOST_REWRITTEN} rules; add or remove single ones")
     rules = [grants.parse(row.text) for row in rows]
     general = choices.find_general(rules)
-    if permission is Permission.YES and general is not None:
+    if permission is Permission.YES and general is not None and not room:
         raise Invalid("permission", f"the rule `{general.text}` is about everything; remove it first")
-    texts = choices.put_answer(rules, subject, permission)
+    if room:
+        check_ruled_room(subject, room)
+        texts = choices.put_room_answer(rules, subject, permission, room)
+    else:
+        texts = choices.put_answer(rules, subject, permission)
     left: dict[str, list[GrantRow]] = {}
     for row in rows:  # the same rule may stand there twice
         left.setdefault(row.text, []).append(row)
@@ -43,6 +51,15 @@ def set_permission(db: Db, folder: str, subject: Subject, permission: Permission
         db, folder, [left[text].pop(0) if left.get(text) else GrantRow(0, folder, text, by, now) for text in texts]
     )
     return [text for text in texts if grants.parse(text).subject is subject]
+
+
+def check_ruled_room(subject: Subject, room: str) -> None:
+    """A rule is about one room by its address, and no character of that may say more."""
+    if subject not in choices.IN_ROOMS:
+        raise Invalid("room", "only what it writes or sends has a room; leave this empty")
+    addresses.parse(room, "room")
+    if any(each in room for each in "*,()!= ") or room.split() != [room]:
+        raise Invalid("room", f"{room[:80]!r} cannot stand in a rule; write the exact rule")
 
 
 def add_row(db: Db, new: AclRow, now: int) -> AclRow:

@@ -1,4 +1,5 @@
-"""Invitations: a code makes whoever sends it a member of a group, or gives them a group of their own below it.
+"""Invitations: a code makes whoever sends it a member of a group, or gives them a group of their own below it. It may
+give them further rights there, and sign somebody new in to the web page.
 
 Uses are counted in the transaction that lets somebody in. A code that is unknown, used up, too old or revoked is
 refused with the same words. Wrong codes count as wrong pairing codes do. The ledger has the message without the code.
@@ -9,21 +10,24 @@ import secrets
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.codes import INVITATION
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
-from gatepost.flow.people import personal_routes
+from gatepost.flow.people import invited_rights, page_logins, personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.store.people import identities, newcomers, pairing_codes, users
 from gatepost.store.people.newcomers import Newcomer, NewcomerState
 from gatepost.store.people.pairing_codes import ALPHABET, MOST_GUESSES
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import audit, tokens
-from gatepost.store.rights.tokens import NewToken, Token, TokenKind
+from gatepost.store.rights.tokens import InvitedRights, NewToken, Token, TokenKind
 from gatepost.store.sessions import groups
 
 MOST_USES = 1000
+LONGEST_ON_PAGE = 30 * DAY  # an invitation that signs somebody in
 ACTION = "invite.accept"
 ENDED = (NewcomerState.ADMITTED, NewcomerState.SETTLED)  # an invitation changes nothing
 
@@ -49,6 +53,8 @@ class NewInvitation(Struct, frozen=True, kw_only=True):
     created_by: str
     own_group: bool = False
     label: str = ""
+    rights: InvitedRights = InvitedRights.TALK
+    page: bool = False
 
 
 class IssuedInvitation(Struct, frozen=True):
@@ -66,6 +72,7 @@ class InvitationOffer(Struct, frozen=True):
     own_group: bool = False
     obstacle: str = ""
     accepted: str = ""
+    rights: InvitedRights = InvitedRights.TALK
 
 
 def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
@@ -77,6 +84,7 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
         raise Invalid("uses", f"{new.uses} is not between 1 and {MOST_USES}")
     if new.expires_at is not None and new.expires_at <= now:
         raise Invalid("expires_at", "is in the past; name a later moment")
+    _check_gift(db, new, now)
     code = "".join(secrets.choice(ALPHABET) for _ in range(INVITATION.length))
     row = NewToken(
         kind=TokenKind.INVITE,
@@ -86,11 +94,24 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
         uses_left=new.uses,
         expires_at=new.expires_at,
         created_by=new.created_by,
+        rights=new.rights,
+        page=new.page,
     )
     made = tokens.add(db, row, code, now)
     if made is None:
         raise too_many(new.created_by, new.folder)
     return IssuedInvitation(made, INVITATION.render(code))
+
+
+def _check_gift(db: Db, new: NewInvitation, now: int) -> None:
+    if new.page and new.uses != 1:
+        raise Invalid("uses", "an invitation to the web page works once; make one for each person")
+    if new.page and (new.expires_at is None or new.expires_at > now + LONGEST_ON_PAGE):
+        raise Invalid("days", f"an invitation to the web page ends within {LONGEST_ON_PAGE // DAY} days")
+    if new.own_group and (new.page or new.rights is not InvitedRights.TALK):
+        raise Invalid("own_group", "an agent of their own is all that such an invitation gives; make another one")
+    if why := invited_rights.find_excess(db, new.created_by, new.folder, new.rights):
+        raise Refused(new.created_by, "invite", new.folder, why)
 
 
 def too_many(by: str, folder: str) -> Refused:
@@ -108,9 +129,39 @@ def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
     rights = sender_rights.find_rights(db, sender, token.folder) if token and token.folder else None
     if token is None or token.folder is None or rights is None:
         return InvitationOffer(obstacle=NOT_VALID)
+    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+        return InvitationOffer(obstacle=NOT_VALID)
     name = _get_name(db, token.folder)
-    before = BEFORE.format(name) if rights != "guest" and not token.own_group else ""
-    return InvitationOffer(name, token.own_group, before)
+    before = BEFORE.format(name) if rights != "guest" and _gives_talk_alone(token) else ""
+    return InvitationOffer(name, token.own_group, before, rights=token.rights)
+
+
+def _gives_talk_alone(token: Token) -> bool:
+    return not token.own_group and token.rights is InvitedRights.TALK
+
+
+def read_page_offer(db: Db, code: str, now: int) -> InvitationOffer | None:
+    """The offer to somebody who is not signed in. None: they cannot accept it on the page."""
+    token = tokens.find_valid(db, TokenKind.INVITE, code, now)
+    if token is None or token.folder is None or not token.page:
+        return None
+    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+        return None
+    return InvitationOffer(_get_name(db, token.folder), rights=token.rights)
+
+
+def join_page(db: Db, code: str, name: str, instance: str, now: int) -> str | None:
+    """Make somebody new known by the name that they chose, and let them in. Return their identity on the page; None if
+    the code lets nobody in there. Raises Invalid for a name that cannot be theirs."""
+    if read_page_offer(db, code, now) is None:
+        return None
+    identity = page_logins.add_person(db, name, now)
+    room = WEB_ROOM + identity.removeprefix(WEB_PERSON)
+    who = Applicant(sender=identity, name=name, instance=instance, address=room, direct=True)
+    if not (done := accept(db, code, who, now)).accepted:
+        raise Refused(identity, "join", "the page", done.said)
+    personal_routes.add_page_route(db, identity, now)
+    return identity
 
 
 def _find_accepted(db: Db, code: str, sender: str) -> str:
@@ -140,12 +191,15 @@ def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
         return _count_guess(db, who.sender, "not_valid", now)
     if sender_rights.find_rights(db, who.sender, token.folder) is None:
         return _count_guess(db, who.sender, "shut_out", now)
-    return _give_group(db, code, token, who, now) if token.own_group else _add_member(db, code, token.folder, who, now)
+    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+        return _count_guess(db, who.sender, "beyond_inviter", now)
+    return _give_group(db, code, token, who, now) if token.own_group else _add_member(db, code, token, who, now)
 
 
-def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> JoinResult:
+def _add_member(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
+    folder = token.folder or ""
     name = _get_name(db, folder)
-    if sender_rights.find_rights(db, who.sender, folder) != "guest":
+    if sender_rights.find_rights(db, who.sender, folder) != "guest" and _gives_talk_alone(token):
         return JoinResult(False, "invitation_not_needed", BEFORE.format(name))
     used = tokens.use(db, TokenKind.INVITE, code, now)
     if used is None:  # somebody else was faster
@@ -153,18 +207,21 @@ def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> Joi
     person = identities.get_person(db, who.sender)
     users.add(db, person, who.name, now)
     users.add_member(db, person, folder, get_origin(used), now)
-    _record(db, now, who.sender, "done", {"token": used.id, "folder": folder, "person": person})
+    invited_rights.give(db, person, used.created_by, folder, used.rights, get_origin(used), now)
+    given = {"token": used.id, "folder": folder, "person": person, "rights": used.rights}
+    _record(db, now, who.sender, "done", {**given, "invited_by": used.created_by})
     led = _add_way(db, used, who, folder, now)
     return JoinResult(True, "invited", (MEMBER if led else MEMBER_ELSEWHERE).format(name))
 
 
 def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool:
-    """Return True if what the person writes in this chat reaches the group from now on. An invitation of the operator
+    """Return True if what the person writes in this chat reaches the group from now on. An invitation of an owner
     gives their chat a route, unless another group hears them there; one of an agent does not."""
     chat = PersonalChat(who.instance, who.address, who.sender)
     if folder in personal_routes.list_reached(db, chat):
         return True
-    if not who.can_have_group or used.created_by != OPERATOR or personal_routes.is_known(db, chat):
+    by_operator = used.created_by == OPERATOR or sender_rights.read_operation_rights(db, used.created_by).is_operator
+    if not who.can_have_group or not by_operator or personal_routes.is_known(db, chat):
         return False
     personal_routes.add_route(db, chat, folder, "gatepost", now)
     return folder in personal_routes.list_reached(db, chat)

@@ -13,7 +13,7 @@ from gatepost.core.clock import DAY, Period, start_of_period
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
-from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
+from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext
 from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.messages.inbound import MessageKind, is_person
@@ -84,12 +84,12 @@ class JoinResult(Struct, frozen=True):
     waits_for: str = ""  # the group whose admins may let them in
 
 
-def make_applicant(context: MessageContext) -> Applicant:
-    inbound = context.arrival.inbound
+def make_applicant(arrival: Arrival) -> Applicant:
+    inbound = arrival.inbound
     return Applicant(
         sender=inbound.sender,
         name=one_line(inbound.sender_name)[:LONGEST_NAME],
-        instance=context.arrival.instance,
+        instance=arrival.instance,
         address=inbound.address,
         direct=inbound.direct,
     )
@@ -104,7 +104,7 @@ def greet(context: MessageContext, result: IntakeResult) -> IntakeResult:
         return result
     if not inbound.direct or context.arrival.stale or context.arrival.fault:
         return result
-    who = make_applicant(context)
+    who = make_applicant(context.arrival)
     entrance = find_entrance(context.rules.read(context.db, newcomers.list_entrances), who)
     if entrance is None or newcomers.find(context.db, who.sender, entrance.folder) is not None:
         return result

@@ -4,12 +4,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core.errors import SetupError, did_you_mean
 from gatepost.core.home import Home
+from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, list_start_errors, start_check
-from gatepost.egress import audio, speech
+from gatepost.egress import audio, embeddings, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.channel_specs import list_file_specs
+from gatepost.flow.delivery.outgoing_messages import LANGUAGE
 from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range
 from gatepost.flow.sessions.sandbox.extra_mounts import read_allowed
@@ -54,6 +56,13 @@ def check_sandbox(home: Home, config: Config) -> None:
 
 
 @start_check
+def check_language(home: Home, config: Config) -> None:
+    if config[LANGUAGE] not in list_languages():
+        known = ", ".join(list_languages())
+        raise SetupError(f"{LANGUAGE.name} = {config[LANGUAGE]!r}: there are no texts in it; there are: {known}")
+
+
+@start_check
 def check_timezone(home: Home, config: Config) -> None:
     try:
         ZoneInfo(config[TIMEZONE])
@@ -69,6 +78,8 @@ def check_addresses(home: Home, config: Config) -> None:
     speech.split_command(config)
     audio.find_transcription_endpoint(config)
     audio.split_command(config)
+    if embeddings.find_embedding_endpoint(config) is not None:
+        embeddings.find_embedding_price(home, config)
 
 
 @start_check

@@ -52,10 +52,15 @@ APPROVED_PLAN = "The plan is approved. Carry it out now.\n\n{}"
 LONGEST_PLAN = 19_000  # characters of a plan that is said again
 MOST_RETRIES = 100
 # In the streams of the three APIs. What a model says cannot look so: its quotes are escaped.
-_CUT = re.compile(rb'"(?:finish|stop)_reason": ?"(?:length|max_tokens)"|"reason": ?"max_output_tokens"')
+_CUT = re.compile(
+    rb'"(?:finish|stop)_reason": ?"(?:length|max_tokens)"|"reason": ?"max_output_tokens"|"finishReason": ?"MAX_TOKENS"'
+)
 _ENDED = re.compile(
-    rb'data: ?\[DONE\]|"(?:finish|stop)_reason": ?"'
+    rb'data: ?\[DONE\]|"(?:(?:finish|stop)_reason|finishReason)": ?"'
     rb'|"type": ?"(?:message_stop|response\.(?:completed|incomplete|failed))"'
+)
+_REFUSED = re.compile(
+    rb'"finishReason": ?"(?:SAFETY|PROHIBITED_CONTENT|BLOCKLIST|RECITATION|SPII|LANGUAGE)"|"blockReason": ?"'
 )
 _PIECE = re.compile(rb'"(?:content|text|delta)": ?("(?:[^"\\]|\\.)+")')
 HOPELESS = frozenset({TurnErrorClass.AUTH, TurnErrorClass.QUOTA, TurnErrorClass.BUDGET})
@@ -465,6 +470,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
 
 
 PROGRAMS = "/opt/gatepost/bin"  # where the host mounts those that it was told of
+PACKAGES = "/opt/gatepost/npm"  # the same of Node scripts, each with the package that it needs
 
 
 def read_call_end(end: ModelCallEnd) -> ProviderError | None:
@@ -477,6 +483,11 @@ def read_call_end(end: ModelCallEnd) -> ProviderError | None:
 def is_cut(end: ModelCallEnd) -> bool:
     """Return True if the model ended its answer because of a length limit."""
     return end.status == 200 and _CUT.search(end.tail) is not None
+
+
+def is_refused(end: ModelCallEnd) -> bool:
+    """Return True if Google's model declined to answer: its CLI asks again, and then says nothing of it."""
+    return end.status == 200 and _REFUSED.search(end.tail) is not None
 
 
 def is_broken_off(end: ModelCallEnd) -> bool:
@@ -519,9 +530,23 @@ def get_patience(input: Mapping[str, Any]) -> float:
 def find_program(name: str) -> str:
     """The path of a program inside."""
     mounted = os.path.join(PROGRAMS, name)
-    found = mounted if os.access(mounted, os.X_OK) else shutil.which(name)
+    found = mounted if os.access(mounted, os.X_OK) else _find_script(name) or shutil.which(name)
     if found is None:
         raise Misconfigured(
             f"the program {name} is not here: gatepost connect {name}, or name it in the setting `programs`"
         )
     return found
+
+
+class _Package(msgspec.Struct):
+    bin: dict[str, str] | str = ""
+
+
+def _find_script(name: str) -> str | None:
+    """Return the script of a mounted npm package; None if there is none."""
+    folder = Path(PACKAGES) / name
+    try:
+        scripts = msgspec.json.decode((folder / "package.json").read_bytes(), type=_Package).bin
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return str(folder / (scripts if isinstance(scripts, str) else scripts.get(name, "")))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 SOCKET = "egress.sock"
 CHUNK = 64 * 1024
 LOOPBACK = "127.0.0.1"
-MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/")  # what a call of a model begins with
+MODEL_CALLS = (b"POST /anthropic/", b"POST /openai/", b"POST /google/")  # what a call of a model begins with
 CHUNKED = b"\r\ntransfer-encoding: chunked"
 LARGEST_BEGINNING = LARGEST_TAIL = 8192  # bytes of an answer that are reported
 BUSY = 429  # too many requests
@@ -61,6 +61,8 @@ def environment(port: int) -> dict[str, str]:
         "ANTHROPIC_API_KEY": PLACEHOLDER,
         "OPENAI_BASE_URL": f"{proxy}/openai/v1",
         "OPENAI_API_KEY": PLACEHOLDER,
+        "GOOGLE_GEMINI_BASE_URL": f"{proxy}/google",
+        "GEMINI_API_KEY": PLACEHOLDER,
         "GATEPOST_REFUSED": f"{proxy}/refused",  # why the latest requests were refused, and what the operator can do
         "GATEPOST_TO": f"{proxy}/to",  # …/HOST/path is asked over HTTPS, with what the operator has bound to HOST
     }

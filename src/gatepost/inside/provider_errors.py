@@ -27,6 +27,7 @@ _NO_PICTURES = re.compile(
     re.IGNORECASE,
 )
 _ONE_PICTURE = re.compile(r"format|media.?type|mime|too large|dimension|exceed|base64", re.IGNORECASE)
+_EMPTY = re.compile(r"credit balance is too low|prepayment credits are depleted", re.IGNORECASE)  # Anthropic, Google
 LONGEST = 500  # characters of what the endpoint says about it
 LONGEST_BODY = 2000  # bytes of an answer whose words are looked at
 _NO_OVERFLOW = frozenset({401, 403, 404, 529})  # whatever they say, nothing is too large
@@ -68,7 +69,7 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
     said = " ".join(error.message.split())[:LONGEST]
     if found := BUDGET.search(said):
         return ProviderError(found[0], TurnErrorClass.BUDGET)
-    if status == 402 or names & QUOTA or "credit balance is too low" in said.lower():
+    if status == 402 or names & QUOTA or _EMPTY.search(said):
         return ProviderError(said or "the model's account has no quota left", TurnErrorClass.QUOTA, retry_after)
     if status == 401 or names & AUTH or REFUSED_KEY in said:
         return ProviderError(said or "the model's account was not accepted", TurnErrorClass.AUTH)

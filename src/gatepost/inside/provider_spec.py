@@ -53,7 +53,7 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mode_option: Word = "mode"  # the group's option that holds its mode
     edits_input: bool = False  # of what it asks for, it uses the input that a person puts in place of its own
     media: MediaSupport = MediaSupport()
-    vendor: Literal["", "anthropic", "openai"] = ""  # whose endpoint and key it uses
+    vendor: Literal["", "anthropic", "openai", "google"] = ""  # whose endpoint and key it uses
     any_vendor: bool = False  # it may use another vendor's endpoint
     subscription: bool = False  # it accepts a subscription's token
     model: Word = ""  # for a group that names none; '': the agent's own choice

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gatepost.core.languages.catalogue import translate
+
 MOST_BUTTONS = 10
 LONGEST_LABEL = 60
 MOST_FIELDS = 40  # of a card on a page of ours
@@ -51,6 +53,7 @@ class Card(Struct, frozen=True, kw_only=True):
     many: bool = False  # several of the buttons may be chosen
     command: str = DECIDING  # that answers it whatever was said meanwhile
     token: str = ""  # of a card that takes more than its buttons: the clicks `token:words` and `token:changed`
+    language: str = "en"  # of our own words in it
     editable: bool = False  # it can be allowed with other arguments, where the channel has a form for them
 
     @property
@@ -106,12 +109,12 @@ def _render_button(button: CardButton) -> str:
 
 def render_hint(card: Card) -> str:
     """How to answer where there are no buttons to press; '' if there is nothing to answer."""
-    late = f" Such words may go to the agent if it speaks meanwhile; {card.command} is sure to count."
+    late = f"Such words may go to the agent if it speaks meanwhile; {card.command} is sure to count."
     if not card.buttons:
-        return f"Answer with your own words.{late}" if card.free_text else ""
+        return translate(f"Answer with your own words. {late}", card.language) if card.free_text else ""
     more = ", or with your own words" if card.free_text else ""
     several = "one or several of these or their numbers, such as 1,2" if card.many else "one of these or its number"
-    return f"Answer with {several}{more}.{late}"
+    return translate(f"Answer with {several}{more}. {late}", card.language)
 
 
 def join_clicks(ids: Sequence[str]) -> str:

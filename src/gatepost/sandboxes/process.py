@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from gatepost.core.errors import Unavailable
+from gatepost.core.npm_programs import find_commands
 from gatepost.core.settings import Config
 from gatepost.inside.bridge import PYTHON_LIBRARIES
 from gatepost.sandboxes.child import Child, cap_rlimit
@@ -108,6 +109,8 @@ def _path(plan: SandboxPlan) -> str:
     inside = plan.env.get("PATH", "")
     first = inside.partition(":")[0]
     folders = [str(mount.source.parent) for mount in plan.mounts if os.path.dirname(mount.target) == first]
+    packages = f"{os.path.dirname(first)}/npm"
+    folders += [str(find_commands(each.source)) for each in plan.mounts if os.path.dirname(each.target) == packages]
     return ":".join((*folders, os.environ.get("PATH", inside)))
 
 

@@ -22,6 +22,7 @@ from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config, setting
 from gatepost.messages.inbound import Inbound
+from gatepost.store.memory.memory_vectors import Meaning
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit, requests
@@ -220,6 +221,19 @@ class PageSearcher(Protocol):
     async def search(self, caller: "Caller", turn_id: str | None, query: str, most: int) -> Sequence[FoundPage]: ...
 
 
+class MeaningFinder(Protocol):
+    """Asks the operator's endpoint for embeddings."""
+
+    @property
+    def least(self) -> float:
+        """How near an entry must be to what is asked."""
+        ...
+
+    async def find(self, folder: str, session_id: str, turn_id: str | None, words: str) -> Meaning | None:
+        """Return what words mean; None if nobody can say that soon."""
+        ...
+
+
 class QuestionAsker(Protocol):
     """Asks the people of a conversation."""
 
@@ -281,6 +295,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     questions: QuestionAsker | None = None  # the same
     pages: PageFetcher | None = None  # None: nothing of the web is reached from this process
     searcher: PageSearcher | None = None  # the same
+    meanings: MeaningFinder | None = None  # None: words alone recall
     search_by_tool: "Callable[[ToolCall, str], Awaitable[str]] | None" = None  # of an MCP server, if it is that
     may_act: FenceCheck = always
     shared: bool = False  # other gateways change rules in the same store

@@ -235,12 +235,17 @@ async def recall(
     limit: Annotated[int, Meta(description="1–20")] = 8,
 ) -> RecalledEntries:
     """Look up what you remember, before you ask people for what they told you once. For messages use find_messages."""
-    most = min(max(limit, 1), MOST_FOUND)
+    most, words, meanings = min(max(limit, 1), MOST_FOUND), clean(query), call.deps.meanings
+    meaning, least = None, 0.0
+    if meanings is not None and words.strip():
+        turn_id = call.turn.id if call.turn is not None else None
+        meaning = await meanings.find(call.caller.folder, call.caller.session_id or "", turn_id, words)
+        least = meanings.least
 
     def read(db: Db) -> list[Memory]:
         audience = _find_audience(db, call)
-        if clean(query).strip():
-            return find(db, audience, clean(query), call.now, most)
+        if words.strip():
+            return find(db, audience, words, call.now, most, meaning=meaning, alike=least)
         return memories.list_newest(db, audience, call.now, most)
 
     return RecalledEntries([_render(each) for each in await call.read(read)])

@@ -29,7 +29,7 @@ MOST = 200
 LONGEST_LISTED = 300  # characters of a prompt in a list
 When = Annotated[
     str,
-    Meta(description="Repeating: cron, @daily or 2h30m. Once: +20m, 'tomorrow 9:00' or RFC 3339."),
+    Meta(description="Repeating: 'every weekday at 9', cron or 2h30m. Once: +20m, 'tomorrow 9:00' or RFC 3339."),
 ]
 Zone = Annotated[str, Meta(description="Such as Europe/Berlin.")]
 TaskId = Annotated[str, Meta(description="As list_tasks shows it.")]

@@ -11,16 +11,27 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from gatepost.core.errors import NotFound
-from gatepost_testing.agent_profiles import AGENTS, AgentProfile
+from gatepost_testing.agent_profiles import AGENTS, WHY, AgentProfile
 from gatepost_testing.agent_suite import checks
 from gatepost_testing.agent_suite.trial import try_agent
 from gatepost_testing.grading import CheckImpossible, Grade, SuiteCheck, grade_check, load_checks
 
-# What is graded: every agent, a small local model, and the agent whose program has to lie where sandboxes see it.
+# What is graded: every agent, a small local model, and a program that the other tests leave out.
 COLUMNS: Mapping[str, AgentProfile] = {
     **AGENTS,
     "openai 8k": AgentProfile("openai", "plum-7b", other_model="pear-7b", window=8192),
-    "gemini": AgentProfile("gemini", "gemini-2.5-flash", program="gemini", pushes=False, slow=True, scripted=False),
+    "gemini": AgentProfile(
+        "gemini",
+        "gemini-2.5-flash",
+        ("run_shell_command", "command", WHY),
+        other_model="gemini-2.5-pro",
+        pushes=False,
+        program="gemini",
+        slow=True,
+        tool="mcp_gatepost_{}",
+        short_patience={"outage": 3.0},
+        shortens=False,
+    ),
 }
 AT_ONCE = 2  # checks run programs, and wait
 

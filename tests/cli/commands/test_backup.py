@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.cli import archive
 from gatepost.core.home import Home
+from gatepost.serve.backups import archive
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import MemoryFilter
@@ -46,7 +46,7 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
 ) -> None:
     before = os.umask(0)
     try:
-        told = run("backup", str(tmp_path / "b.tar.gz"))
+        told = run("backup", "create", str(tmp_path / "b.tar.gz"))
     finally:
         os.umask(before)
 
@@ -61,7 +61,7 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
 def test_a_backup_has_what_agents_remember_and_its_file(run: Run, used: Home, tmp_path: Path) -> None:
     assert run("memory", "add", "acme", "The bins go on Tuesday.").code == 0
     assert run("memory", "sync", "acme").code == 0
-    assert run("backup", str(tmp_path / "b.tar.gz")).code == 0
+    assert run("backup", "create", str(tmp_path / "b.tar.gz")).code == 0
     with tarfile.open(tmp_path / "b.tar.gz") as tar:
         tar.extractall(tmp_path / "back", filter="data")
 
@@ -73,7 +73,7 @@ def test_a_backup_has_what_agents_remember_and_its_file(run: Run, used: Home, tm
 def test_a_backup_in_the_home_holds_neither_itself_nor_an_earlier_one(run: Run, used: Home) -> None:
     (used.path / "notes.tar.gz").write_bytes(b"no backup")
     for name in ("b1.tar.gz", "second"):
-        assert run("backup", str(used.path / name)).code == 0
+        assert run("backup", "create", str(used.path / name)).code == 0
     found = set(names(used.path / "second"))
     assert {"gatepost.db", "notes.tar.gz"} <= found and not {"b1.tar.gz", "second"} & found
 
@@ -84,11 +84,11 @@ def test_the_keys_of_devices_are_left_out_and_it_is_said_whose(run: Run, used: H
     for name in ("matrix", "empty"):
         (used.channels / name).mkdir(parents=True)
     (used.channels / "matrix" / "keys.db").write_text("keys")
-    told = run("backup", str(tmp_path / "b.tar.gz"))
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"))
 
     assert "without the keys of devices: matrix are linked anew after a restore" in told.out
     assert not [each for each in names(tmp_path / "b.tar.gz") if each.startswith("channels")]
-    assert run("backup", str(tmp_path / "c.tar.gz"), "--json").json["devices"] == ["matrix"]
+    assert run("backup", "create", str(tmp_path / "c.tar.gz"), "--json").json["devices"] == ["matrix"]
 
 
 def test_stranger_14_a_token_that_lies_elsewhere_in_the_home_is_left_out(
@@ -96,7 +96,7 @@ def test_stranger_14_a_token_that_lies_elsewhere_in_the_home_is_left_out(
 ) -> None:
     (used.plugins / "token").write_text("a-token-of-thirty-two-characters")
     monkeypatch.setenv("GATEPOST_CONTROL_TOKEN_FILE", str(used.plugins / "token"))
-    run("backup", str(tmp_path / "b.tar.gz"))
+    run("backup", "create", str(tmp_path / "b.tar.gz"))
 
     assert "plugins/token" not in names(tmp_path / "b.tar.gz")
 
@@ -105,7 +105,7 @@ def test_stranger_14_a_backup_follows_no_link_and_is_held_up_by_no_pipe(run: Run
     place = used.group("acme")
     (place / "shadow").symlink_to("/etc/passwd")
     os.mkfifo(place / "pipe")
-    told = run("backup", str(tmp_path / "b.tar.gz"), "--json").json
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"), "--json").json
 
     link = names(tmp_path / "b.tar.gz")["groups/acme/shadow"]
     assert link.issym() and link.linkname == "/etc/passwd"
@@ -114,14 +114,14 @@ def test_stranger_14_a_backup_follows_no_link_and_is_held_up_by_no_pipe(run: Run
 
 def test_stranger_14_a_file_that_is_there_is_not_overwritten(run: Run, used: Home, tmp_path: Path) -> None:
     (tmp_path / "b.tar.gz").write_text("mine")
-    told = run("backup", str(tmp_path / "b.tar.gz"))
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"))
 
     assert told.code == 1 and "is there already" in told.err
     assert (tmp_path / "b.tar.gz").read_text() == "mine"
 
 
 def test_stranger_14_without_a_store_there_is_nothing_to_back_up(run: Run, tmp_path: Path) -> None:
-    told = run("backup", str(tmp_path / "b.tar.gz"))
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"))
 
     assert told.code == 1 and "there is no store" in told.err
     assert list(tmp_path.glob("*.tar.gz")) == []
@@ -148,7 +148,7 @@ def test_stranger_new_an_agent_cannot_make_a_backup_endless_nor_get_a_tree_left_
         os.close(deep)
         deep = below
     os.close(deep)
-    told = run("backup", str(tmp_path / "b.tar.gz"), "--json").json
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"), "--json").json
 
     found = names(tmp_path / "b.tar.gz")
     assert {"groups/acme/a.bin", "media/web/10000"} <= set(found) and "groups/acme/b.bin" not in found

@@ -89,7 +89,7 @@ def test_a_script_is_read_from_its_file(run: Run, tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused_with_the_way_out(run: Run) -> None:
     for args, why in (
-        (("--prompt", "p"), "exactly one of at, cron and every"),
+        (("--prompt", "p"), "exactly one of when, at, cron and every"),
         (("--prompt", "p", "--at", "soon"), "tomorrow 9:00"),
         (("--at", "+2m"), "either a prompt"),
     ):

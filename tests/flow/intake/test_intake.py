@@ -440,6 +440,24 @@ async def test_ping_and_chatid_are_answered_by_the_gateway_also_without_a_route(
     assert await world.notices() == [f"{ROOM} (channel tg)", "pong: no agent is set up for this chat"]
 
 
+async def test_commands_are_answered_in_the_language_that_the_person_chose(world: World) -> None:
+    direct = {"address": "tg:user/1", "direct": True}
+    assert (await world.send("/language tlh", **direct)).state == "refused"
+    assert (await world.send("/language", **direct)).state == "refused"
+    await world.send("/language DE", **direct)
+    await world.send("/ping", **direct)
+    await world.send("/ping")
+    hint = "Write one of these behind it: `en` (English), `de` (Deutsch)."
+    seen = await world.store.read(messages.list_in_room, "tg", "tg:user/1", 0, 100)
+    assert [each.text for each in seen if each.direction == "out"] == [
+        hint,
+        hint,
+        "Von jetzt an spreche ich Deutsch mit dir, wo ich für mich selbst spreche.",
+        "pong: Für diesen Chat ist kein Agent eingerichtet",
+    ]
+    assert await world.notices() == ["pong: no agent is set up for this chat"]  # a room of several people
+
+
 async def test_only_people_give_commands(routed: World) -> None:
     def known(db: Db) -> None:
         users.add(db, "agent:home", "", NOON)

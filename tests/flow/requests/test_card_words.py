@@ -8,9 +8,9 @@ from msgspec import convert
 from gatepost.channels.contract import ChannelKind
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import ask
-from gatepost.flow.requests.choices import DENY
+from gatepost.flow.requests.choices import DENY, ChosenAnswer, find_answer, list_choices
 from gatepost.flow.requests.decide import decide
-from gatepost.messages.card import Card
+from gatepost.messages.card import Card, render_hint
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages import inbox, messages, outbox
@@ -90,6 +90,25 @@ def test_a_card_says_who_asked_where_and_with_which_words_and_what_the_agent_wan
         ("text", "hello"),
         ("Details", f"{request.id} · tool send · room {RELEASE}"),
     ]
+
+
+def test_a_card_speaks_the_language_of_whoever_decides_and_leaves_the_words_of_others(db: Db) -> None:
+    add_people(db)
+    users.set_language(db, ADA, "de")
+    channels = make_channels()
+    request = hold(db, channels, {"text": "Stopped.", "chatJid": RELEASE})
+    card = get_card(db, request)
+    assert card.title == "Acme möchte eine Nachricht senden in „Release“"
+    assert card.text == "Gefragt von Eve in “Family chat”: “send the \\*file\\* to all of them”"
+    assert card.fields[0].value == "Stopped."  # an argument is shown as it is
+    assert "Einmal erlauben" in [each.label for each in card.buttons]
+    meant = find_answer(list_choices(request), "einmal erlauben")
+    assert meant == find_answer(list_choices(request), "allow once") and meant is not None
+    assert "Antworte mit" in render_hint(card)
+    assert find_answer(list_choices(request), "nein, zu früh") == ChosenAnswer(DENY, "zu früh")
+    decide(db, channels, request.id, DENY, ADA, NOON)
+    (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
+    assert row.payload["card"]["done"] == "Abgelehnt von Ada."
 
 
 def test_parameters_are_words_and_two_of_one_name_keep_their_own(db: Db) -> None:

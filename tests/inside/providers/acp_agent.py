@@ -1,5 +1,6 @@
 """A small agent that speaks the Agent Client Protocol, well or badly, as the words of its prompt say. The standard
-library alone; it keeps its conversations in HOME. CAN: what it can, of `load resume image login v2 mute models`."""
+library alone; it keeps its conversations in HOME. CAN: what it can, of `load resume image login v2 mute models late`.
+"""
 
 import json
 import os
@@ -105,12 +106,16 @@ def ask_model(session, text):
         return False
     elif b" 200 " not in head:
         threading.Event().wait()
+    elif "silence" in text:
+        return True
     elif "pieces" in text:
         while True:
             said = [json.loads(each)["content"] for each in re.findall(r"data: (.*\"content\".*)", body)]
             say(session, "".join(said), messageId="m1")
             if "finish_reason" in body:
                 return True
+            if "give up" in text:
+                return False
             ask("fs/read_text_file", {"sessionId": session, "path": "/"})  # once answered, the pieces have arrived
             _, body = call_model()
     else:
@@ -191,10 +196,16 @@ def load(number, session, repeat):
     if not (HOME / session).exists():
         write({"id": number, "error": {"code": -32002, "message": "no such session"}})
         return
+    late = "late" in CAN  # it repeats the conversation after its answer
+    if late:
+        write({"id": number, "result": {**opened(session), "sessionId": ""}})
     for line in (HOME / session).read_text().splitlines() if repeat else ():
         for block in json.loads(line):
             update(session, "user_message_chunk", content=block)
-    write({"id": number, "result": {**opened(session), "sessionId": ""}})
+        if late:
+            say(session, "what was answered then")
+    if not late:
+        write({"id": number, "result": {**opened(session), "sessionId": ""}})
 
 
 def take(message):

@@ -646,6 +646,42 @@ async def test_what_broke_off_is_taken_back_when_the_agent_asks_the_model_again(
         assert not any(isinstance(event, Text) for event in said)
 
 
+async def test_a_prompt_is_given_again_that_the_agent_gave_up_at_an_answer_that_broke_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gatepost.inside.acp.agent.FIRST_PAUSE", 0.01)
+    broken = stream('{"content": "one "}', '{"content": "two"}', "<html>")
+    whole = stream('{"content": "one "}', '{"content": "two three"}', '{"finish_reason": "stop"}')
+    async with a_way_out(tmp_path, broken, whole), an_agent(tmp_path) as agent:
+        name, *said, ended = await read_all(agent.query(make_batch("ask the model in pieces, or give up"), ""))
+
+        assert isinstance(name, ConversationStarted) and ended == TurnResult("one two three")
+        assert not any(isinstance(event, Text) for event in said)
+        assert len(prompts(tmp_path, name.conversation)) == 2
+
+
+async def test_what_the_model_declined_is_told_also_if_the_agent_says_nothing_of_it(tmp_path: Path) -> None:
+    declined = stream('{"candidates": [{"content": {"text": ""}, "finishReason": "SAFETY"}]}')
+    async with a_way_out(tmp_path, declined), an_agent(tmp_path) as agent:
+        _, failed = await answer(agent, make_batch("ask the model in silence"))
+
+        assert isinstance(failed, TurnFailed) and failed.kind == "refusal"
+
+
+async def test_a_conversation_that_is_repeated_late_is_not_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Acp, "REPLAY_PAUSE", 0.2)
+    async with an_agent(tmp_path, "load late") as agent:
+        name, _ = await answer(agent, make_batch("hello"))
+    again = Acp(a_place(tmp_path, can="load late"))
+    try:
+        _, ended = await answer(again, make_batch("hello again", row=2, turn="t-2"), name)
+        assert isinstance(ended, TurnResult) and "what was answered then" not in ended.text
+    finally:
+        await again.close()
+
+
 @pytest.mark.parametrize(
     ("reason", "said"),
     [("length", f"the first half\n\n{CUT_ANSWER}"), ("stop", "the first half")],
@@ -683,6 +719,8 @@ async def test_the_agents_summary_of_a_full_conversation_is_not_said(tmp_path: P
         ('data: {"delta": "\\"finish_reason\\": \\"length\\""}', 0, 1, '"finish_reason": "length"'),
         ('data: {"finish_reason": null, "delta": {"content": "c"}}\n\ndata: <html>', 0, 1, "c"),
         ('data: {"delta": {"content": "\\ud800"}}', 0, 1, ""),
+        ('data: {"candidates": [{"content": {"parts": [{"text": "d"}]}, "finishReason": "MAX_TOKENS"}]}', 1, 0, "d"),
+        ('data: {"candidates": [{"content": {"parts": [{"text": "e"}]}}]}', 0, 1, "e"),
         ("", 0, 1, ""),
     ],
 )

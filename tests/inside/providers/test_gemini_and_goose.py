@@ -78,7 +78,30 @@ async def test_gemini_asks_googles_host_through_the_way_out(tmp_path: Path, egre
     given = await variables(tmp_path, "gemini", "gemini-2.5-flash")
 
     assert given["GIVEN"] == "--acp" and given["GEMINI_MODEL"] == "gemini-2.5-flash"
-    assert given["GOOGLE_GEMINI_BASE_URL"] == f"{given['GATEPOST_TO']}/generativelanguage.googleapis.com"
+    assert given["GOOGLE_GEMINI_BASE_URL"].endswith("/google") and given["GEMINI_API_KEY"] == "gatepost"
+    settings = json.loads(Path(given["GEMINI_CLI_SYSTEM_SETTINGS_PATH"]).read_text())
+    assert settings["privacy"]["usageStatisticsEnabled"] is False
+
+
+def test_what_gemini_has_stored_is_renamed_once_before_it_is_loaded(tmp_path: Path) -> None:
+    """Its next start in the same minute would begin a conversation of that name, and lose the one that there is."""
+    gemini = make(tmp_path, "gemini")
+    chats = tmp_path / "state" / "home" / ".gemini" / "tmp" / "agent" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "session-2026-11-19T10-48-abcdef01.jsonl").write_text("the conversation")
+    (chats / "session-2026-11-19T10-48-99999999.jsonl").write_text("another one")
+
+    gemini._prepare_to_load("abcdef01-2345")
+    (chats / "session-2026-11-19T10-49-abcdef01.jsonl").write_text("begun")
+    gemini._prepare_to_load("abcdef01-2345")
+    gemini._prepare_to_load("none-of-that-name")
+
+    kept = {each.name.removeprefix("session-"): each.read_text() for each in chats.iterdir()}
+    assert kept == {
+        "1970-01-01T00-00-abcdef01.jsonl": "the conversation",
+        "2026-11-19T10-49-abcdef01.jsonl": "begun",
+        "2026-11-19T10-48-99999999.jsonl": "another one",
+    }
 
 
 @pytest.mark.parametrize(

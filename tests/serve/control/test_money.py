@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -19,7 +19,8 @@ from gatepost.store.money import costs, reservations
 from gatepost.store.money.costs import NewCost
 from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.rights import audit
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclRow
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import NOON, FixedClock
 
@@ -137,6 +138,26 @@ async def test_costs_are_told_with_their_total_and_what_is_in_flight(operation_d
     assert [(row["group"], row["usd"], row["calls"]) for row in told["rows"]] == [("home", 0.5, 1), ("acme", 0.25, 1)]
     assert [(row["day"], row["usd"]) for row in by_day["rows"]] == [("2027-01-15", 0.25)]
     assert (by_day["total_usd"], by_day["since"]) == (0.25, "2027-01-15T00:00:00.000Z")
+
+
+async def test_somebody_with_the_right_for_one_agent_sees_its_costs_alone(operation_deps: OperationDeps) -> None:
+    row = AclRow(id=0, principal=ADA, action="op:budgets.read", scope="acme/**")
+    await operation_deps.store.write(acl.put, row, NOON)
+    for key, folder in enumerate(("acme", "acme/eng", "acme2", "home")):
+        await spend(operation_deps, str(key), 10_000 * 2**key, folder=folder)
+        await operation_deps.store.write(reservations.reserve, folder, ADA, "s", folder, "m", 1_000, NOON)
+    await do(operation_deps, "budget.set", folder="acme", daily="1")
+    await do(operation_deps, "budget.set", instance=True, daily="9")
+    ada = replace(operation_deps, caller=ADA)
+
+    told = await do(ada, "cost.show", folder="acme")
+    assert [row["group"] for row in told["rows"]] == ["acme/eng", "acme"]
+    assert (told["total_micro"], told["reserved_usd"]) == (30_000, 0.002)
+    assert [each["name"] for each in await do(ada, "budget.show", folder="acme")] == ["acme"]
+    for name in ("cost.show", "budget.show"):
+        for folder in ("", "home"):
+            with pytest.raises(Refused):
+                await do(ada, name, folder=folder)
 
 
 @pytest.mark.parametrize("args", [{"by": "moon"}, {"days": -1}])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -112,6 +113,34 @@ async def test_a_call_is_explained_by_the_tools_that_the_gateway_has(deps: Opera
         await run(deps, "policy.explain", folder="acme", tool="send")
     with pytest.raises(NotFound, match="no group named 'other'"):
         await run(deps, "policy.explain", folder="other", tool="send")
+
+
+@pytest.mark.parametrize(
+    ("permission", "rule", "text"),
+    [
+        ("ask", "hold speak", "This would have asked 2 times in the last week."),
+        ("no", "!speak", "This would have refused 2 calls of the last week."),
+        ("yes", "no further rule", "2 calls of the last week would have asked nobody."),
+    ],
+)
+async def test_an_answer_says_what_it_would_have_done_to_the_calls_of_the_last_week(
+    deps: OperationDeps, permission: str, rule: str, text: str
+) -> None:
+    now = deps.clock.now()
+    calls = [
+        audit.AuditRecord(now - age * DAY, "agent:acme", "send", "allowed", {"call": f"c{age}"}) for age in (8, 3, 1)
+    ]
+    await deps.store.write(audit.append, *calls)
+    found = await run(deps, "grant.preview", folder="acme", subject="speak", permission=permission)
+    assert (found["calls"], found["exact"], found["text"]) == (2, rule, text)
+    assert (await run(deps, "grant.list"))["rules"] == []
+
+
+async def test_a_preview_of_a_group_or_room_that_is_none_is_refused(deps: OperationDeps) -> None:
+    with pytest.raises(NotFound, match="no group named 'other'"):
+        await run(deps, "grant.preview", folder="other", subject="speak", permission="ask")
+    with pytest.raises(Invalid, match=r"^room"):
+        await run(deps, "grant.preview", folder="acme", subject="reach", permission="ask", room="web:home")
 
 
 async def test_what_is_kept_is_shown_by_the_settings_in_force(deps: OperationDeps) -> None:

@@ -213,6 +213,7 @@ ANSWERS_ALL = {
     "passkey.list": "tests/serve/control/test_passkeys.py",
     "passkey.rm": "tests/serve/control/test_passkeys.py",
     "site.list": "tests/serve/web/pages/test_sites.py",
+    "user.language": "tests/serve/web/test_people.py",
 }
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
 

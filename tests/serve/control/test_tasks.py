@@ -91,8 +91,8 @@ async def test_the_same_task_is_made_once(desk: TaskDesk) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"prompt": "x"}, "exactly one of at, cron and every"),
-        ({"prompt": "x", "at": "+2m", "every": "2h"}, "exactly one of at, cron and every"),
+        ({"prompt": "x"}, "exactly one of when, at, cron and every"),
+        ({"prompt": "x", "at": "+2m", "every": "2h"}, "exactly one of when, at, cron and every"),
         ({"at": "+2m"}, "either a prompt"),
         ({"prompt": "x", "text": "y", "at": "+2m"}, "either a prompt"),
         ({"prompt": "x", "at": "soon"}, "is no time; write it like"),
@@ -268,8 +268,8 @@ async def test_a_task_is_changed_in_what_is_named_and_nothing_else(desk: TaskDes
         ({}, "task: say what to change"),
         ({"every": "1s"}, "every: '1s' runs every 1 s"),
         ({"cron": "often"}, "cron: invalid cron"),
-        ({"at": "+1h", "cron": "@daily"}, "exactly one of at, cron and every"),
-        ({"every": ""}, "exactly one of at, cron and every"),
+        ({"at": "+1h", "cron": "@daily"}, "exactly one of when, at, cron and every"),
+        ({"every": ""}, "exactly one of when, at, cron and every"),
         ({"tz": "Mars"}, "tz: 'Mars' is no time zone"),
         ({"prompt": ""}, "either a prompt"),
         ({"max_runs": -3}, "max_runs: -3"),
@@ -372,3 +372,36 @@ async def test_a_task_shows_what_its_last_runs_cost_also_when_it_is_changed(desk
         await desk.do("task.set", id=made["id"], title="Look"),
     ):
         assert found["last_runs"] == {"runs": 1, "micro": 200_000, "estimated": 100_000}
+
+
+async def test_a_preview_says_what_is_understood_and_makes_nothing(desk: TaskDesk) -> None:
+    found = await desk.do("task.preview", when="every weekday at 9", tz="Europe/Berlin")
+    assert (found["words"], found["exact"], found["zone"]) == ("every weekday at 9:00", "0 9 * * 1-5", "Europe/Berlin")
+    assert [each[:16] for each in found["coming"]] == ["2027-01-18T09:00", "2027-01-19T09:00", "2027-01-20T09:00"]
+    assert found["text"].startswith("Every weekday at 9:00 (Europe/Berlin): Monday 18 January 2027, 9:00; ")
+    once = await desk.do("task.preview", when="tomorrow at 18:00")
+    assert once["text"] == "Once (UTC): Saturday 16 January 2027, 18:00."
+    assert await desk.do("task.list") == []
+
+
+async def test_a_preview_refuses_what_could_not_be_saved(desk: TaskDesk) -> None:
+    desk.operation_deps = replace(desk.operation_deps, config=Config({"schedule.least_interval_s": 3600}))
+    with pytest.raises(Invalid, match=r"^when: .*the least is 3600 s"):
+        await desk.do("task.preview", when="every 30 minutes")
+    with pytest.raises(Invalid, match="exactly one of when, at, cron and every"):
+        await desk.do("task.preview")
+
+
+async def test_a_person_previews_where_they_may_read_tasks(desk: TaskDesk) -> None:
+    await desk.do("acl.add", principal="telegram:user/9", action="op:tasks.read", scope="acme")
+    desk.operation_deps = replace(desk.operation_deps, caller="telegram:user/9")
+    assert (await desk.do("task.preview", folder="acme", every="1h"))["words"] == "every hour"
+    with pytest.raises(Refused):
+        await desk.do("task.preview", every="1h")
+
+
+async def test_a_task_takes_its_time_in_words(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", text="Bread!", when="friday at 9", tz="Europe/Berlin")
+    assert (made["kind"], made["next_local"]) == ("once", "2027-01-22T09:00:00.000+01:00")
+    changed = await desk.do("task.set", id=made["id"], when="every 30 minutes")
+    assert (changed["kind"], changed["schedule"]) == ("every", "30m")

@@ -74,6 +74,24 @@ async def test_a_guest_is_told_the_name_alone_and_a_member_the_rest(site: Any) -
         assert (await browser.get("/api/agents", params={"room": HOME})).status_code == 400
 
 
+async def test_the_commands_that_are_offered_are_those_that_the_visitor_may_give_there(site: Any) -> None:
+    async def list_commands(browser: Any, **where: str) -> dict[str, str]:
+        found = (await browser.get("/api/agents", params=where)).json()["commands"]
+        return {each["name"]: each["help"] for each in found}
+
+    await site.store.write(set_up)
+    async with signed_in_as(site, ANN) as ann, site.signed_in() as owner:
+        assert await list_commands(ann) == {}
+        await site.store.write(open_room)
+        guest = await list_commands(ann)
+        await site.store.write(make_member)
+        member, admin = await list_commands(ann), await list_commands(owner, room=HOME)
+        assert guest.keys() < member.keys() < admin.keys()
+        assert "stop" in guest and "usage" in member and "clear" in admin.keys() - member.keys()
+        assert not {"approve", "deny", "answer", "pair", "join", "ping", "chatid"} & admin.keys()
+        assert not any("`" in words for words in admin.values())
+
+
 async def test_a_room_without_an_agent_has_none(site: Any) -> None:
     async with site.signed_in() as browser:
         assert await list_agents(browser, room="web:empty") == []

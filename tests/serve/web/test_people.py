@@ -203,3 +203,17 @@ async def test_a_reaction_is_hers_to_what_was_said_in_her_room_alone(site: Any) 
     reaction = site.answerer.received[2]
     assert (reaction.sender, reaction.verb, reaction.text) == ("web:user/ann", "like", "")
     assert reaction.event == "reaction:👍:web:user/ann"
+
+
+async def test_the_page_speaks_as_the_browser_asks_until_a_person_chooses(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser:
+        for header, word in (("de-DE,en;q=0.5", "Sprache"), ("fr, en;q=0.1", "Language"), ("x" * 9000, "Language")):
+            assert word in (await browser.get("/dashboard/logins", headers={"accept-language": header})).text
+        chosen = await browser.post("/dashboard/do/user.language", data={"language": "en"})
+        assert chosen.status_code == 200
+        assert "Language" in (await browser.get("/dashboard/logins", headers={"accept-language": "de"})).text
+        for given in ({"language": "tlh"}, {"language": "de", "id": "web:user/owner"}):
+            assert (await browser.post("/dashboard/do/user.language", data=given)).status_code in (400, 403)
+    owner = await site.store.read(users.get, "web:user/owner")
+    assert owner is None or owner.language == ""

@@ -32,7 +32,12 @@ def test_the_icons_of_the_installed_chat_have_the_sizes_that_the_manifest_says_a
         assert len(data) <= 10_000
 
 
-WRITES_ITSELF = {"csrf.js", "login.js", "link_wire.js"}  # signs in first, or shows a token of its own and no cookie
+WRITES_ITSELF = {
+    "csrf.js",
+    "login.js",
+    "invite.js",
+    "link_wire.js",
+}  # signs in first, or shows a token of its own and no cookie
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -36,8 +36,10 @@ ERASED_WITH = {
     "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens",
     "passkeys", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
-    "link_visitors", "room_pins", "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
+    "link_visitors", "room_pins", "threads", "thread_marks",
+    "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
     "messages", "audit", "passed_files", "session_files", "awaited_files", "memories", "memory_words",
+    "memory_vectors",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {

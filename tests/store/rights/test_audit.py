@@ -105,3 +105,33 @@ def test_the_calls_of_many_turns_take_one_look_at_so_many_rows_and_no_more(
     assert len(decoded) == 35  # neither a look for each turn, nor one at what came after them
     assert {turn: len(calls) for turn, calls in found.items()} == {f"t-{n}": 5 for n in range(7)}
     assert min(at for calls in found.values() for at, *_ in calls) == NOON + 35  # the newest of that time
+
+
+AGENT = "agent:acme"
+
+
+def call(number: int, action: str, at: int, verdict: str = "allowed", **details: object) -> AuditRecord:
+    return AuditRecord(at, AGENT, action, verdict, {"call": f"c{number}", "args": {}, **details})
+
+
+def test_calls_of_some_tools_are_counted_since_a_moment(db: Db) -> None:
+    audit.append(
+        db,
+        call(1, "send", NOON - 1),
+        call(2, "send", NOON),
+        call(3, "send", NOON + 1, "held"),
+        call(3, "send", NOON + 2),
+        call(4, "send", NOON + 3, "refused"),
+        call(5, "read", NOON + 4),
+        call(6, "send", NOON + 5, args={"chatJid": "web:1"}),
+        AuditRecord(NOON + 6, AGENT, "send", "allowed", {"repeated": 4}),
+        AuditRecord(NOON + 7, "agent:other", "send", "allowed", {"call": "c7"}),
+    )
+    assert audit.count_calls(db, AGENT, ["send"], NOON) == audit.CallCount(7, more=False)
+    assert audit.count_calls(db, AGENT, ["send"], NOON, "web:1") == audit.CallCount(1, more=True)
+    assert audit.count_calls(db, AGENT, [], NOON) == audit.CallCount(0, more=False)
+
+
+def test_the_newest_calls_alone_are_looked_at(db: Db) -> None:
+    audit.append(db, *(call(number, "send", NOON + number) for number in range(9)))
+    assert audit.count_calls(db, AGENT, ["send"], NOON, most=4) == audit.CallCount(4, more=True)

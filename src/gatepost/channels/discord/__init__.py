@@ -24,6 +24,7 @@ DRAFTS = make_draft_setting("discord")
 declare_channel(
     "discord",
     "gatepost.channels.discord.adapter:DiscordChannel",
+    asks_strangers=True,
     title="Discord",
     settings=(TOKEN, API_URL, DRAFTS),
     features=frozenset(

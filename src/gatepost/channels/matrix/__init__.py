@@ -67,6 +67,7 @@ READ_MARKS = make_read_mark_setting("matrix", True)
 MATRIX = declare_channel(
     "matrix",
     "gatepost.channels.matrix.adapter:Matrix",
+    asks_strangers=True,
     features=frozenset(
         {
             Feature.EDIT,

@@ -43,6 +43,7 @@ DRAFTS = make_draft_setting("mattermost")
 declare_channel(
     "mattermost",
     "gatepost.channels.mattermost.adapter:MattermostChannel",
+    asks_strangers=True,
     features=FEATURES,
     settings=(API_URL, TOKEN, CA_FILE, DRAFTS),
     title="Mattermost",

@@ -55,6 +55,7 @@ def tailor(kind: ChannelKind, instance: str, config: Config) -> ChannelKind:
 declare_channel(
     "slack",
     "gatepost.channels.slack.adapter:SlackChannel",
+    asks_strangers=True,
     title="Slack",
     settings=(TOKEN, APP_TOKEN, SIGNING_SECRET, MODE, API_URL, PING_S, DRAFTS),
     features=frozenset(

@@ -43,6 +43,7 @@ DRAFTS = make_draft_setting("teams")
 declare_channel(
     "teams",
     "gatepost.channels.teams.adapter:TeamsBot",
+    asks_strangers=True,
     title="Microsoft Teams",
     deletions_show=True,
     connection=ChannelConnection.ANY,

@@ -26,6 +26,7 @@ DRAFTS = make_draft_setting("telegram")
 declare_channel(
     "telegram",
     "gatepost.channels.telegram.adapter:TelegramChannel",
+    asks_strangers=True,
     title="Telegram",
     settings=(TOKEN, API_URL, POLL_S, DRAFTS),
     features=frozenset(

@@ -53,6 +53,7 @@ READ_MARKS = make_read_mark_setting("whatsapp", True)  # without it there is no 
 declare_channel(
     "whatsapp",
     "gatepost.channels.whatsapp.adapter:WhatsAppCloud",
+    asks_strangers=True,
     title="WhatsApp",
     connection=ChannelConnection.ANY,
     features=frozenset(

@@ -49,6 +49,7 @@ READ_MARKS = make_read_mark_setting("xmpp", True)
 XMPP = declare_channel(
     "xmpp",
     "gatepost.channels.xmpp.adapter:Xmpp",
+    asks_strangers=True,
     features=frozenset(
         {
             Feature.EDIT,

@@ -43,6 +43,7 @@ FEATURES = frozenset(
 declare_channel(
     "zulip",
     "gatepost.channels.zulip.adapter:ZulipChannel",
+    asks_strangers=True,
     features=FEATURES,
     settings=(API_URL, EMAIL, API_KEY, CA_FILE, TOPIC, DRAFTS, READ_MARKS),
     title="Zulip",

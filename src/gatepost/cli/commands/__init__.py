@@ -15,7 +15,7 @@ COMMANDS = {
     "activity": CommandEntry("ledger", "Everything that happened, in words."),
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
-    "backup": CommandEntry("store", "Everything but the keys in one file, with the gateway up or down."),
+    "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),
     "bridge": CommandEntry(
         "mcp", "Connect an MCP client that uses stdio to the gateway, or, inside a sandbox, to the tools."
     ),
@@ -61,6 +61,7 @@ COMMANDS = {
     "rule": CommandEntry("access", "Standing instructions that an agent gets in every turn."),
     "sandbox": CommandEntry("sandboxes", "Look around where an agent lives."),
     "secret": CommandEntry("secrets", "Keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."),
+    "service": CommandEntry("daemon", "The gateway as a service of this machine: install, status, logs, restart."),
     "session": CommandEntry("sessions", "The conversations of agents."),
     "settings": CommandEntry("settings", "Every setting, its value and where that came from."),
     "site": CommandEntry("sites", "Pages of groups."),

@@ -25,6 +25,8 @@ from gatepost.serve.control.arguments.access import (
     ListGrantsArgs,
     NewGrantRule,
     NewRoleMember,
+    PermissionPreview,
+    PreviewPermissionArgs,
     RemoveAclRowArgs,
     RemoveGrantRuleArgs,
     RemoveRoleMemberArgs,
@@ -114,6 +116,13 @@ def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
 def choose_permission(run: CommandRun, chosen: GroupPermission) -> None:
     output.print_line(f"{chosen.folder}: {chosen.subject} {chosen.permission}")
     output.print_line(f"Rules: {', '.join(chosen.rules)}" if chosen.rules else "No rule is about it: its tier decides.")
+
+
+@grant_command.command("preview")
+@from_operation(PreviewPermissionArgs)
+def preview_permission(run: CommandRun, found: PermissionPreview) -> None:
+    output.print_line(found.text)
+    output.print_line(f"Rules: {found.exact}")
 
 
 def _open_policies(home: Home) -> "PolicyReader":

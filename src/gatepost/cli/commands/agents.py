@@ -13,12 +13,12 @@ import click
 from gatepost.cli import output
 from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
 from gatepost.cli.gateway_retry import RetryingCaller
-from gatepost.cli.given_files import make_private_file
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
 from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json, render_waiting_agent, summarize_request
 from gatepost.core.errors import Invalid
+from gatepost.core.files.private_files import make_private_file
 from gatepost.core.home import Home
 from gatepost.core.process import listen_address
 from gatepost.serve.control.answers import to_json

@@ -38,11 +38,11 @@ def connect_command(home: str | None, /, agent: str | None, word: str | None, as
 
     acp:ID is an agent of the ACP registry (setting providers.acp.registry). Its command is kept if you agree to it.
 
-    The key comes from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or is asked for. Missing packages
-    are installed. Then one turn runs in a session of its own, and the group is pointed at the agent. If the agent does
-    not answer, nothing is changed. A group that comes from another agent gets the new one's own model, unless --model
-    names one; connected again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will
-    do as well.
+    The key comes from standard input, the store, or the vendor's variable (OPENAI_API_KEY …), or is asked for.
+    Missing packages are installed. Then one turn runs in a session of its own, and the group is pointed at the agent.
+    If the agent does not answer, nothing is changed. A group that comes from another agent gets the new one's own
+    model, unless --model names one; connected again to the same agent, it keeps its model. For claude, a token from
+    `claude setup-token` will do as well.
     """
     from gatepost.cli.connect_steps import connect, show_services, show_states
 

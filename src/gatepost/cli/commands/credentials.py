@@ -41,7 +41,7 @@ from gatepost.serve.control.arguments.credentials import (
     TokenView,
 )
 from gatepost.serve.control.client import STRANGE, ControlClient, get_result
-from gatepost.store.rights.tokens import SignatureScheme
+from gatepost.store.rights.tokens import InvitedRights, SignatureScheme, render_invited
 
 NO_ADDRESS = "It is answered at the web page's address; set web.url to that address."
 
@@ -167,11 +167,17 @@ def invite_command() -> None:
 @from_operation(AddInvitationArgs)
 def add_invitation(run: CommandRun, made: NewTokenView) -> None:
     code, token = made.secret, made.token
-    output.print_line(code)
+    output.print_line(code or made.url)
     gets = "gets a group of their own below" if token.own_group else "becomes a member of"
-    output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token.folder}.")
-    if made.url:
+    if code:
+        output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token.folder}.")
+    if code and made.url:
         output.print_line(f"This page says so, too, and whoever is signed in accepts it there: {made.url}")
+    if token.page:
+        may = render_invited(token.rights, token.folder or "")
+        output.print_line(f"Whoever opens it first chooses a name, is signed in, and may {may}.")
+    elif token.rights is not InvitedRights.TALK:
+        output.print_line(f"They may {render_invited(token.rights, token.folder or '')}.")
     ends = f", until {output.format_time(token.expires_at)}" if token.expires_at else ""
     uses = "once" if token.uses_left == 1 else f"{token.uses_left} times"
     output.print_line(f"It works {uses}{ends}. `gatepost invite rm {token.id}` takes it back.")

@@ -1,17 +1,34 @@
-"""`gatepost up` and `down`: start the gateway, and end it. They import little: a second `up` is refused at once."""
+"""`gatepost up` and `down`: start the gateway, and end it. They import little: a second `up` is refused at once.
+`gatepost service`: have the machine start it."""
 
 import gc
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 
 import click
 
+from gatepost.cli import output
+from gatepost.cli.service_units import (
+    USUAL,
+    ServicePlan,
+    check_name,
+    list_steps,
+    render_steps,
+    render_unit,
+    write_unit,
+)
 from gatepost.core import home as homes
-from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.process.home_lock import LockHolder
+
+SERVICE_S = 960.0  # a first start may bring a large store up to date
 
 
 @click.command()
@@ -57,8 +74,6 @@ def down_command(home: str | None, timeout: float, drain: bool, within: float) -
 
     The work of its agents is continued: by other gateways on the same store at once, else by the next start.
     """
-    from gatepost.cli import output
-
     place = homes.find(home)
     holder = home_lock.find_holder(place)
     if holder is None:
@@ -72,6 +87,124 @@ def down_command(home: str | None, timeout: float, drain: bool, within: float) -
             raise Unavailable(f"the end of pid {holder.pid}", f"it still runs after {timeout:g} s; `kill -9` ends it")
         time.sleep(0.05)
     output.print_line(f"gatepost (pid {holder.pid}) is down" if holder.pid else "gatepost is down")
+    return 0
+
+
+@click.group()
+def service_command() -> None:
+    """The gateway as a service of this machine: started with it, and again if it fails.
+
+    \b
+        gatepost service install              # for you, by systemd or launchd
+        sudo gatepost service install --system --as gatepost
+        gatepost service status
+        gatepost service logs
+
+    With systemd it says when it is ready, and is started anew if it hangs. launchd is written by its documents, and was
+    never tried.
+    """
+
+
+def _with_service(command: Callable[..., object]) -> Callable[..., object]:
+    for option in (
+        click.option("--name", default=USUAL, show_default=True, help="For several on one machine."),
+        click.option("--system", is_flag=True, help="Of the machine, not of one user. As root."),
+        click.pass_obj,
+    ):
+        command = option(command)
+    return command
+
+
+@service_command.command("install")
+@_with_service
+@click.option("--as", "user", metavar="USER", default="", help="With --system: the user whose gateway it is.")
+@click.option("--print", "only_print", is_flag=True, help="Print the unit and the commands, and change nothing.")
+def install_service(home: str | None, system: bool, name: str, user: str, only_print: bool) -> int:
+    """Write the unit, switch it on and start it. Its PATH is that of this command."""
+    plan = _make_plan(home, system, name, user)
+    unit, steps = render_unit(plan), list_steps(plan, "install")
+    if only_print:
+        output.print_line(f"# {plan.file}\n{unit}")
+        output.print_line(render_steps(steps))
+        return 0
+    if home_lock.find_holder(Home(plan.home)) is not None and not plan.file.exists():
+        raise SetupError(f"a gateway runs on {plan.home} already; `gatepost down` first")
+    write_unit(plan, unit)
+    _run_steps(steps)
+    output.print_line(f"{plan.unit} runs, and starts with {'the machine' if system else 'you'}: {plan.file}")
+    output.print_line("`gatepost login` prints an address that signs you in")
+    return 0
+
+
+@service_command.command("uninstall")
+@_with_service
+def uninstall_service(home: str | None, system: bool, name: str) -> int:
+    """Stop it, and remove its unit. The home with all that is in it stays."""
+    plan = _make_plan(home, system, name)
+    if not plan.file.exists():
+        raise SetupError(f"{plan.file} does not exist: no service of that name was installed")
+    _run_steps(list_steps(plan, "uninstall"))
+    plan.file.unlink()
+    output.print_line(f"{plan.unit} is gone. {plan.home} stays: everything that was said and kept is there")
+    return 0
+
+
+@service_command.command("restart")
+@_with_service
+def restart_service(home: str | None, system: bool, name: str) -> int:
+    """Stop it in good order, and start it again."""
+    _run_steps(list_steps(_make_plan(home, system, name), "restart"))
+    return 0
+
+
+@service_command.command("status")
+@_with_service
+def show_service(home: str | None, system: bool, name: str) -> int:
+    """What the service manager says of it. `gatepost status` asks the gateway itself."""
+    return _show_steps(list_steps(_make_plan(home, system, name), "status"))
+
+
+@service_command.command("logs")
+@_with_service
+def show_service_logs(home: str | None, system: bool, name: str) -> int:
+    """Its last lines in the journal. `gatepost logs` shows the gateway's own log."""
+    return _show_steps(list_steps(_make_plan(home, system, name), "logs"))
+
+
+def _make_plan(home: str | None, system: bool, name: str, user: str = "") -> ServicePlan:
+    launchd = sys.platform == "darwin"
+    if system and launchd:
+        raise Invalid("system", "on macOS a service is of one user; leave it out")
+    if user and not system:
+        raise Invalid("as", "goes with --system: without it, the service is yours")
+    if system and os.geteuid() != 0:
+        raise SetupError("a service of the machine is root's to change: use sudo, or leave out --system")
+    place = homes.find(home).path.absolute()
+    path = os.environ.get("PATH", os.defpath)
+    return ServicePlan(name=check_name(name), home=place, system=system, user=user, path=path, launchd=launchd)
+
+
+def _run_steps(steps: list[list[str]]) -> None:
+    for each in steps:
+        try:
+            done = subprocess.run(each, capture_output=True, text=True, timeout=SERVICE_S, check=False)
+        except FileNotFoundError:
+            raise SetupError(f"{each[0]} is not here: this machine has no such service manager") from None
+        except subprocess.TimeoutExpired:
+            raise SetupError(f"`{shlex.join(each)}` was not done within {SERVICE_S:g} s") from None
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise SetupError(f"`{shlex.join(each)}` failed: {said[-1][:300] if said else done.returncode}")
+
+
+def _show_steps(steps: list[list[str]]) -> int:
+    for each in steps:
+        try:
+            code = subprocess.run(each, check=False).returncode
+        except FileNotFoundError:
+            raise SetupError(f"{each[0]} is not here: this machine has no such service manager") from None
+        if code:
+            return 1
     return 0
 
 

@@ -7,9 +7,9 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
-from gatepost.cli.operation_runner import home_of
+from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
-from gatepost.core.records import asdict
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
@@ -21,11 +21,13 @@ from gatepost.serve.control.arguments.gateways import (
     PanicOnArgs,
     ShowGatewayArgs,
 )
+from gatepost.serve.health.findings import Finding, Mend
 from gatepost.store.engine.place import find_place
 from gatepost.store.gateways.gateways import GatewayState
 
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
 NONE_YET = "no gateway has joined this store yet; `gatepost up` starts one"
+LONGEST_MEND_S = 1200.0  # a backup of a large home, a program over a slow line
 _LEVEL_SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
@@ -99,16 +101,22 @@ def panic_command(home: Home, args: dict[str, Any], as_json: bool, off: bool) ->
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, remedy) as JSON.")
+@click.option("--fix", is_flag=True, help="Mend what is safe to mend, and look again.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, remedy, mend) as JSON."
+)
 @click.pass_obj
-def doctor_command(home: str | None, as_json: bool) -> int:
+def doctor_command(home: str | None, fix: bool, as_json: bool) -> int:
     """Check the installation and print each finding with the way out. Exit 1 if anything fails."""
     from gatepost.cli.doctor_checks import run_checks
 
-    findings = run_checks(home_of(home))
+    place = home_of(home)
+    findings = run_checks(place)
+    if fix and _mend(place, findings):
+        findings = run_checks(place)
     failed = any(each.level == "fail" for each in findings)
     if as_json:
-        output.print_json({"ok": not failed, "findings": [asdict(each) for each in findings]})
+        output.print_json({"ok": not failed, "findings": to_json(findings)})
         return int(failed)
     for each in findings:
         output.print_line(
@@ -117,4 +125,27 @@ def doctor_command(home: str | None, as_json: bool) -> int:
         )
         if each.remedy:
             output.print_line(f"  {'':<9} ", output.colored("→ " + each.remedy, "dim"))
+    if any(_is_mended(each) for each in findings):
+        output.print_line("`gatepost doctor --fix` mends what is safe to mend")
     return int(failed)
+
+
+def _is_mended(finding: Finding) -> bool:
+    """Return True if `--fix` mends it. A note is nothing to be mended, though its page may offer it."""
+    return finding.mend is not None and finding.level in ("warn", "fail")
+
+
+def _mend(home: Home, findings: list[Finding]) -> bool:
+    """Return True if something was done. One that fails leaves the others; each is done once."""
+    done = list[Mend]()
+    for each in findings:
+        if each.mend is None or not _is_mended(each) or each.mend in done:
+            continue
+        done.append(each.mend)
+        output.print_line(f"{each.subject}: {each.text}", error=True)
+        output.print_line("  ", output.colored(f"{each.mend.label} …", "dim"), error=True)
+        try:
+            run_operation(home, each.mend.operation, each.mend.args, timeout=LONGEST_MEND_S)
+        except GatepostError as error:
+            output.print_line("  ", output.colored(f"could not be mended: {error}", "fail"), error=True)
+    return bool(done)

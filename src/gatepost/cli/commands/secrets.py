@@ -43,7 +43,7 @@ def secret_command() -> None:
 
     A secret is the whole gateway's, or that of a FOLDER and those below it (the deepest wins), or a person's (who
     come first). The gateway itself uses ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN (a subscription's, from `claude
-    setup-token`) and OPENAI_API_KEY. No command prints a value.
+    setup-token`), OPENAI_API_KEY and GEMINI_API_KEY. No command prints a value.
     """
 
 

@@ -13,7 +13,7 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.flow.channel_health import ChannelReport, render_trouble
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.daemon_status import DaemonStatus, ask_daemon_status
+from gatepost.serve.control.daemon_status import DaemonStatus, Lack, ask_daemon_status
 from gatepost.store.engine.damage_check import READ_ONLY
 from gatepost.store.engine.place import check_place, find_place
 from gatepost.store.engine.readonly import read_snapshot
@@ -101,6 +101,7 @@ class StatusReport(Struct, frozen=True, kw_only=True):
     waiting: int
     pressed: str
     store_trouble: str
+    lacks: list[Lack]
     slow_steps: int
     slowest: str
     slowest_ms: int
@@ -118,8 +119,8 @@ class StatusReport(Struct, frozen=True, kw_only=True):
     "as_json",
     is_flag=True,
     help="running, answers, pid, since, home, version, listen, control, gateway, draining, refused_writes (that came"
-    " after another gateway had taken over), sandbox, awake, waiting, pressed, store_trouble, slow_steps, slowest,"
-    " slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
+    " after another gateway had taken over), sandbox, awake, waiting, pressed, store_trouble, lacks, slow_steps,"
+    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
 )
 @click.pass_obj
 def status_command(home: str | None, as_json: bool) -> int:
@@ -160,6 +161,7 @@ def read_status(home: Home) -> StatusReport:
         waiting=known.sessions_waiting,
         pressed=known.pressed,
         store_trouble=known.store_trouble,
+        lacks=known.lacks,
         slow_steps=known.slow_steps,
         slowest=known.slowest,
         slowest_ms=known.slowest_ms,

@@ -7,15 +7,21 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
+from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.serve.backups import backup_folder
+from gatepost.serve.backups.archive import find_keyring, list_devices, write_archive
+from gatepost.serve.backups.backup_folder import BackupProof
+from gatepost.serve.backups.proof import prove
+from gatepost.serve.backups.restoring import is_free, restore
 from gatepost.serve.control.answers import to_json
+from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
 
 if TYPE_CHECKING:
     from gatepost.store.engine.store_copy import CopiedTable
-from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
@@ -100,29 +106,38 @@ def _check_stopped(home: Home, place: StorePlace) -> None:
         raise SetupError(f"a gateway runs on {other.path}; stop it first: gatepost --home {other.path} down")
 
 
-@click.command()
+@click.group()
+def backup_command() -> None:
+    """Backups: made while it runs, proven, kept for a while, and put back."""
+
+
+@backup_command.command("create")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--prove", is_flag=True, help="Put it back for a try at once, as `verify` does.")
 @click.option("--json", "as_json", is_flag=True, help="Print file, bytes, files, skipped, keyring and devices as JSON.")
 @click.pass_obj
-def backup_command(home: str | None, file: Path | None, as_json: bool) -> int:
-    """Write the store, settings, plug-ins, groups, conversations and media to FILE, a tar that you alone can read.
+def create_backup(home: str | None, file: Path | None, prove: bool, as_json: bool) -> int:
+    """Write the store, settings, plug-ins, groups, conversations and media to one file that you alone can read.
 
-    The key ring and the control token are left out, so that no backup opens the secrets in it. Keep the ring apart: it
-    changes with the first secret and with `gatepost secret rotate`. The keys of channels' devices, logs, sockets and
-    installed programs are left out, too. docs/operations.md has the steps of a restore.
+    It goes to the folder of backups, or to FILE. The gateway may run. The key ring and the control token are left out,
+    so that no backup opens the secrets in it. Keep the ring apart: it changes with the first secret and with `gatepost
+    secret rotate`. The keys of channels' devices, logs, sockets and installed programs are left out, too.
     """
-    from gatepost.cli.archive import find_keyring, list_devices, write_archive
-
     place = home_of(home)
-    moment = (iso(SystemClock().now()) or "").replace("-", "").replace(":", "").partition(".")[0]
-    target = (file or Path(f"gatepost-backup-{moment}Z.tar.gz")).expanduser().absolute()
+    if file is None:
+        folder = _find_backups(place)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = folder / backup_folder.make_name(SystemClock().now())
+    else:
+        target = file.expanduser().absolute()
     found = write_archive(place, target)
     size = target.stat().st_size
+    proof = _prove(target) if prove else None
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
-        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place)}
+        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place), "proof": to_json(proof)}
         output.print_json(told)
-        return 0
+        return int(bool(proof and proof.trouble))
     output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
     for each in found.skipped[:10]:
         output.print_line(f"left out, because it is no file or could not be read: {each}")
@@ -134,4 +149,129 @@ def backup_command(home: str | None, file: Path | None, as_json: bool) -> int:
         )
     if devices := list_devices(place):
         output.print_line(f"without the keys of devices: {', '.join(devices)} are linked anew after a restore")
+    return _tell_proof(target, proof) if proof is not None else 0
+
+
+@backup_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a list of objects.")
+@click.pass_obj
+def list_backups(home: str | None, as_json: bool) -> None:
+    """List the backups in their folder, the newest first, and whether each was proven."""
+    folder = _find_backups(home_of(home))
+    found = backup_folder.list_backups(folder)
+    if as_json:
+        output.print_json(to_json(found))
+        return
+    empty = f"there is no backup in {folder}; `gatepost backup create` makes one"
+    output.print_records(backup_folder.BackupFile, found, empty=empty)
+
+
+@backup_command.command("verify")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@click.pass_obj
+def verify_backup(home: str | None, name: str | None, as_json: bool) -> int:
+    """Prove that a backup can be put back: the newest, or NAME, or a path.
+
+    It is unpacked into a folder of its own. A gateway brings it up to date there, checks ledger and audit log, and has
+    the demo agent answer. It has no key, no channel and no task, and reaches nobody. Exit 1 if anything fails.
+    """
+    place = home_of(home)
+    target = _find_backup(place, name)
+    proof = _prove(target)
+    if as_json:
+        output.print_json({"file": str(target), **to_json(proof)})
+        return int(bool(proof.trouble))
+    return _tell_proof(target, proof)
+
+
+@backup_command.command("restore")
+@click.argument("name")
+@click.option("--replace", is_flag=True, help="Move the home that is there aside. It stays beside the new one.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was restored as JSON.")
+@click.pass_obj
+def restore_backup(home: str | None, name: str, replace: bool, as_json: bool) -> int:
+    """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
+
+    The home is the old one or the new one at every moment. The key ring of the old one is taken along. What was under
+    way when the backup was made is held after the start, and the owner gets one card about it. Restore nothing that was
+    in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that database, which must
+    be empty.
+    """
+    from gatepost.cli.restored_store import prepare_restored  # heavy
+
+    place = home_of(home)
+    source = _find_backup(place, name)
+    if not is_free(place.path) and home_lock.find_holder(place) is not None:
+        raise SetupError(f"a gateway runs on {place.path}; `gatepost down` first")
+    notes = list[str]()
+    done = restore(source, place, replace=replace, prepare=lambda new: notes.extend(prepare_restored(new)))
+    if as_json:
+        output.print_json({**to_json(done), "notes": notes})
+        return 0
+    output.print_line(f"{place.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
+    if done.before:
+        output.print_line(f"the home that was there is {done.before}; remove it once all is well")
+    for each in notes:
+        output.print_line(each)
+    output.print_line("`gatepost up` starts it; what was under way then waits for the owner's word")
     return 0
+
+
+@backup_command.command("prune")
+@click.option("--json", "as_json", is_flag=True, help="Print the removed ones as JSON.")
+@click.pass_obj
+def prune_backups(home: str | None, as_json: bool) -> None:
+    """Remove the backups that backup.keep_daily, keep_weekly and keep_monthly do not keep.
+
+    The newest stays in every case, and so does the newest that was proven.
+    """
+    place = home_of(home)
+    gone = backup_folder.prune(_find_backups(place), settings.load_declared(place.path))
+    if as_json:
+        output.print_json(to_json(gone))
+        return
+    for each in gone:
+        output.print_line(f"removed {each.name}")
+    if not gone:
+        output.print_line("nothing was old enough to go")
+
+
+def _find_backups(home: Home) -> Path:
+    return backup_folder.find_folder(home, settings.load_declared(home.path))
+
+
+def _find_backup(home: Home, name: str | None) -> Path:
+    """One of the folder, or a path. None: the newest."""
+    if name is not None and ("/" in name or Path(name).is_file()):
+        path = Path(name).expanduser().absolute()
+        if not path.is_file():
+            raise Invalid("NAME", f"{path} is no file")
+        return path
+    folder = _find_backups(home)
+    if name is not None:
+        return backup_folder.get_backup(folder, name)
+    found = backup_folder.list_backups(folder)
+    if not found:
+        raise SetupError(f"there is no backup in {folder}; `gatepost backup create` makes one")
+    return folder / found[0].name
+
+
+def _prove(target: Path) -> BackupProof:
+    proof = prove(target)
+    backup_folder.keep_proof(target, proof)
+    return proof
+
+
+def _tell_proof(target: Path, proof: BackupProof) -> int:
+    for each in proof.steps:
+        output.print_line(f"✓ {each}")
+    if proof.trouble:
+        output.print_line(output.colored(f"✗ {proof.trouble}", "bad"))
+        return 1
+    output.print_line(f"{target.name} is proven: it was put back, and answered, in {proof.seconds:.1f} s")
+    return 0
+
+
+def _render_moment(made_at: int) -> str:
+    return f" at {iso(made_at)}" if made_at else ""

@@ -19,9 +19,11 @@ from gatepost.serve.control.arguments.tasks import (
     ListTasksArgs,
     NextFiringsArgs,
     PauseTaskArgs,
+    PreviewTaskArgs,
     ResumeTaskArgs,
     RunningTask,
     RunTaskArgs,
+    SchedulePreview,
     SetTaskArgs,
     ShowTaskArgs,
     TaskDetails,
@@ -40,7 +42,8 @@ def task_command() -> None:
 
     \b
         gatepost task add home --text "Take the bread out." --at +20m
-        gatepost task add home --prompt "Sum up my mails." --cron "0 8 * * 1-5" --tz Europe/Berlin
+        gatepost task add home --prompt "Sum up my mails." --when "every weekday at 8" --tz Europe/Berlin
+        gatepost task preview "every 1st of the month at 8"
         gatepost task next
     """
 
@@ -134,6 +137,14 @@ def _render_nothing(task_id: str) -> str:
     if task_id:
         return f"{task_id} has no time to come; `gatepost task show {task_id}` says why"
     return "nothing is scheduled; `gatepost task add` makes a task, `gatepost task list` shows those that are paused"
+
+
+@task_command.command()
+@from_operation(PreviewTaskArgs)
+def preview(run: CommandRun, found: SchedulePreview) -> None:
+    output.print_line(f"{found.words} ({found.zone}), exactly: {found.exact}")
+    for moment in found.coming:
+        output.print_line(_shorten(moment))
 
 
 @task_command.command()

@@ -17,6 +17,7 @@ from gatepost.serve.control.arguments.users import (
     AllowNewcomerArgs,
     AllowUserArgs,
     BlockUserArgs,
+    ChooseLanguageArgs,
     CloseEntranceArgs,
     DenyNewcomerArgs,
     ForgetUserArgs,
@@ -55,7 +56,8 @@ WHAT = {  # how people call what is counted
 
 @click.group()
 def user_command() -> None:
-    """The people and their rights: add, rename, list, show, role, member, pair, unpair, block, unblock, allow, forget.
+    """The people and their rights: add, rename, list, show, role, member, pair, unpair, block, unblock, allow, forget;
+    and their language.
 
     Works with the gateway up or down.
 
@@ -110,6 +112,7 @@ user_command.command("unblock")(from_operation(UnblockUserArgs)(print_unblocked)
 user_command.command("allow")(from_operation(AllowUserArgs)(print_acl_row))
 user_command.command("add")(from_operation(AddUserArgs)(print_user))
 user_command.command("rename")(from_operation(RenameUserArgs)(print_user))
+user_command.command("language")(from_operation(ChooseLanguageArgs)(print_user))
 user_command.command("show")(from_operation(ShowUserArgs)(print_details))
 user_command.command("pair")(from_operation(PairUserArgs)(print_code))
 user_command.command("unpair")(from_operation(UnpairUserArgs)(print_unpaired))

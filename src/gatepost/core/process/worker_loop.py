@@ -17,9 +17,9 @@ def limit_process(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
-def serve(
-    work: Callable[[bytes], bytes], requests: BinaryIO = sys.stdin.buffer, answers: BinaryIO = sys.stdout.buffer
-) -> None:
+def serve(work: Callable[[bytes], bytes], requests: BinaryIO | None = None, answers: BinaryIO | None = None) -> None:
+    """Read from standard input and write to standard output, unless others are named."""
+    requests, answers = requests or sys.stdin.buffer, answers or sys.stdout.buffer
     while head := requests.read(SIZE.size):
         answer = work(requests.read(SIZE.unpack(head)[0]))
         answers.write(SIZE.pack(len(answer)) + answer)

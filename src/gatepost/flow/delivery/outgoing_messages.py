@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, ChannelPace
 from gatepost.core.errors import NotFound, Refused
+from gatepost.core.languages.catalogue import ENGLISH, translate
 from gatepost.core.settings import Config, setting
 from gatepost.flow import server_senders
 from gatepost.flow.delivery import content_fallback
@@ -25,6 +26,7 @@ from gatepost.messages.text_size import fits, measure
 from gatepost.store.messages import growing_drafts, outbox, sent_files
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.messages.sent_files import NewSentFiles
+from gatepost.store.people import users
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms.rooms import RoomPolicy
 
@@ -40,6 +42,9 @@ MOST_RESULT_BYTES = setting(
     help="A turn whose messages have more than this many bytes together is ended. What is longer is a file.",
 )
 
+LANGUAGE = setting(
+    "language", ENGLISH, help="The language of the gateway's own texts, where a person has not chosen theirs: en or de."
+)
 UNPACED = ChannelPace()
 LARGEST_CARD = 20_000  # characters: no platform shows more in one message
 TURN_MB = setting(
@@ -59,11 +64,20 @@ class ChannelInstances:
     long a group stays in a conversation of theirs, where its route says nothing."""
 
     def __init__(
-        self, kinds: Mapping[str, ChannelKind], adapters: Mapping[str, Channel] | None = None, engages_s: int = 0
+        self,
+        kinds: Mapping[str, ChannelKind],
+        adapters: Mapping[str, Channel] | None = None,
+        engages_s: int = 0,
+        language: str = ENGLISH,
     ) -> None:
         self._kinds, self._adapters, self.engages_s = kinds, adapters or {}, engages_s
+        self.language = language  # of what the gateway itself says where nobody has chosen another one
         self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
         self.get_draft: Callable[[str], str] = lambda session_id: ""  # what people see of its answer that is written
+
+    def find_language(self, db: Db, instance: str, address: str) -> str:
+        """Return the language of our own words in a room: that of the only person who reads it, if they chose one."""
+        return users.find_language(db, instance, address) or self.language
 
     def get_kind(self, instance: str) -> ChannelKind:
         """Return what the channel of an instance declares; of one that is not there, that it can do nothing."""
@@ -97,6 +111,11 @@ class ChannelInstances:
         """Return who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)
         return kind.policy if kind else RoomPolicy.STRICT
+
+    def asks_strangers(self, instance: str) -> bool:
+        """Return True if people are asked about somebody unknown who writes there directly."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.asks_strangers
 
     def is_known(self, instance: str) -> bool:
         """Return True if the channel instance is switched on."""
@@ -173,7 +192,7 @@ def add_outgoing_message(db: Db, channels: ChannelInstances, new: OutgoingMessag
 def find_or_add(db: Db, channels: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
     """The same, and whether they were added."""
     db.lock(LockKind.ROOM, new.instance, new.address)
-    parts = _split_parts(channels, new)
+    parts = _split_parts(channels, new, _find_words(db, channels, new))
     if new.origin != EffectOrigin.RESULT or new.turn_id is None:
         found = find_parts(db, new.key)
     elif parts and outbox.has_effect(db, new.key, new.turn_id, new.instance, new.address, parts[0]):
@@ -193,8 +212,15 @@ def find_or_add(db: Db, channels: ChannelInstances, new: OutgoingMessage, now: i
     return added, bool(added)
 
 
-def _split_parts(channels: ChannelInstances, new: OutgoingMessage) -> list[str]:
-    kind, text = channels.get_kind(new.instance), clean(new.text)
+def _find_words(db: Db, channels: ChannelInstances, new: OutgoingMessage) -> str:
+    """Our own words are said in the language of whoever reads them."""
+    if new.origin is not EffectOrigin.NOTICE:
+        return new.text
+    return translate(new.text, channels.find_language(db, new.instance, new.address))
+
+
+def _split_parts(channels: ChannelInstances, new: OutgoingMessage, text: str) -> list[str]:
+    kind, text = channels.get_kind(new.instance), clean(text)
     limit = kind.max_text or runner_frames.LONGEST_RESULT
     if kind.max_text and new.files:
         unsent = content_fallback.sort_files(new.files, Op.SEND, kind.features, kind.largest_file)[1]

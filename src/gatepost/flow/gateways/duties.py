@@ -18,8 +18,8 @@ from gatepost.core.settings import setting
 from gatepost.store.gateways.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
-PLACES, FILES = "places", "files"
-LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES, FILES)
+PLACES, FILES, MEANINGS = "places", "files", "meanings"
+LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES, FILES, MEANINGS)
 CHANNEL = "channel/"
 GIVE_UP_S = setting(
     "gateways.give_up_s",

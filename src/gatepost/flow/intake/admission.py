@@ -4,8 +4,9 @@ asked before the transaction of the message."""
 from msgspec import Struct
 
 from gatepost.access import senders
+from gatepost.access.senders import is_program
 from gatepost.core.records import replace
-from gatepost.flow import sender_rights
+from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
@@ -21,12 +22,12 @@ from gatepost.flow.intake.routing import RouteChoice, RouteDecision
 from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.messages.inbound import Direction, MessageKind, is_untrusted
+from gatepost.messages.inbound import Direction, MessageKind, is_person, is_untrusted
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import messages
 from gatepost.store.money import reservations
 from gatepost.store.money.budgets import BudgetStatus, has_budgets
-from gatepost.store.people import identities
+from gatepost.store.people import identities, newcomers
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -180,6 +181,21 @@ def _judge(
     return rights, senders.check_sender(policy, rights, folder) if allowed else senders.SHUT_OUT
 
 
+def find_policy(db: Db, rules: RuleCache, channels: ChannelInstances, arrival: Arrival) -> RoomPolicy:
+    """Return the treatment of somebody unknown in the room of an arrival. Where nobody has said anything about a direct
+    chat, people are asked about them, unless an entrance is open to them."""
+    room = rules.read(db, rooms.get, arrival.instance, arrival.inbound.address)
+    if room is not None:
+        return room.policy
+    policy, sender = channels.policy(arrival.instance), arrival.inbound.sender
+    asks = arrival.inbound.direct and channels.asks_strangers(arrival.instance)
+    if not asks or policy is not RoomPolicy.STRICT or not is_person(sender) or is_program(sender):
+        return policy
+    entrances = rules.read(db, newcomers.list_entrances)
+    is_greeted = onboarding.find_entrance(entrances, onboarding.make_applicant(arrival)) is not None
+    return policy if is_greeted else RoomPolicy.REQUEST_APPROVAL
+
+
 def wants_files(db: Db, channels: ChannelInstances, arrival: Arrival, now: int) -> bool:
     """Return True if somebody would get this message, told by reading alone: only then are its files fetched. A guess,
     which `accept` corrects (`FilesWanted`)."""
@@ -187,8 +203,7 @@ def wants_files(db: Db, channels: ChannelInstances, arrival: Arrival, now: int) 
     if arrival.stale or _is_known(db, arrival):
         return False
     rules = RuleCache()
-    room = rooms.get(db, arrival.instance, inbound.address)
-    policy = room.policy if room else channels.policy(arrival.instance)
+    policy = find_policy(db, rules, channels, arrival)
     relation = read_relation(db, arrival.instance, inbound)
     decision = decide_route(db, rules, arrival, relation, policy, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
@@ -210,8 +225,7 @@ def sessions_to_stop(db: Db, channels: ChannelInstances, arrival: Arrival) -> tu
     if command is None or arrival.fault or arrival.stale or _is_known(db, arrival):
         return ()
     rules, relation = RuleCache(), read_relation(db, arrival.instance, inbound)
-    room = rooms.get(db, arrival.instance, inbound.address)
-    policy = room.policy if room else channels.policy(arrival.instance)
+    policy = find_policy(db, rules, channels, arrival)
     decision = decide_route(db, rules, arrival, relation, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]

@@ -4,6 +4,7 @@ All in the transaction of a message."""
 from collections.abc import Collection, Sequence
 
 from gatepost.access.senders import Rights
+from gatepost.core.clock import HOUR
 from gatepost.flow.intake.accepted_message import (
     IntakeResult,
     MessageContext,
@@ -25,6 +26,11 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import RequestKind
 
 LET_IN = "who wrote there was let in meanwhile"
+MOST_TOLD = 20  # strangers in an hour who are told that somebody was asked about them
+ASKED = (
+    "I do not know you yet, so I have asked whoever runs this. What you wrote is kept, and is answered once they let"
+    " you in."
+)
 
 
 def is_asked_about(said: RoutedMessage) -> bool:
@@ -46,7 +52,24 @@ def hold_unknown_room(
     receipt = Receipt(message_id=context.id, new=True, state=InboxState.HELD)
     added = (asked,) if asked.added else ()
     context.rules.renew(context.db)
-    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added)
+    said_so = rights == "guest" and _add_notice(context, added)
+    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added, notified=said_so)
+
+
+def _add_notice(context: MessageContext, asked: Sequence[AskedRequest]) -> bool:
+    """Tell somebody unknown in their direct chat that somebody was asked about them. A request is the first one about
+    them once, so they are told once, also after a restart or a no."""
+    arrival = context.arrival
+    if not arrival.inbound.direct or not context.channels.asks_strangers(arrival.instance):
+        return False
+    first = [each.request for each in asked if each.added]
+    if not first or requests.has_earlier(context.db, first[0]):
+        return False
+    since = context.now - HOUR
+    if requests.count_of_kind_since(context.db, first[0].kind, first[0].folder, since) > MOST_TOLD:
+        return False
+    context.add_notice(ASKED, key=f"notice:asked_about:{arrival.instance}:{arrival.inbound.sender}")
+    return True
 
 
 def hold_strangers(
@@ -66,7 +89,9 @@ def hold_strangers(
     ]
     if any(each is not None and each.added for each in asked):
         context.rules.renew(context.db)
-    return tuple(each for each in asked if each is not None)
+    held = tuple(each for each in asked if each is not None)
+    _add_notice(context, held)
+    return held
 
 
 def hold_for_budget(

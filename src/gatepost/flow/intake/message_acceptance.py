@@ -28,6 +28,7 @@ from gatepost.flow.intake.accepted_message import (
 from gatepost.flow.intake.admission import (
     admit,
     decide_message,
+    find_policy,
     find_spent_budget,
     make_routed,
 )
@@ -158,7 +159,7 @@ def _route(
     db, rules, channels, arrival = context.db, context.rules, context.channels, context.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
-    policy = room.policy if room else channels.policy(arrival.instance)
+    policy = find_policy(db, rules, channels, arrival)
     said = make_routed(arrival, relation)
     may_choose = not (arrival.fault or arrival.stale)
     decided = decide_message(db, rules, said, policy, context.now, may_choose=may_choose)
@@ -229,7 +230,10 @@ def _admit_or_hold(
         result = _make_held(context)
     else:
         result = _apply_admission(context, new, admitted, rejected, room, asking)
-    return replace(result, asked=(*(each for each in held if each.added), *result.asked)) if held else result
+    if not held:
+        return result
+    asked = (*(each for each in held if each.added), *result.asked)
+    return replace(result, asked=asked, notified=result.notified or context.arrival.inbound.direct)
 
 
 def _make_held(context: MessageContext) -> IntakeResult:

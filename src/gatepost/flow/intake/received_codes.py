@@ -66,10 +66,10 @@ def _redeem(context: MessageContext, code: ReceivedCode) -> PairingResult | Join
     db, inbound, now = context.db, context.arrival.inbound, context.now
     room = (context.arrival.instance, inbound.address)
     if code.kind is CodeKind.INVITE:
-        return invitations.accept(db, code.text, onboarding.make_applicant(context), now)
+        return invitations.accept(db, code.text, onboarding.make_applicant(context.arrival), now)
     if code.kind is CodeKind.JOIN:
         entrances = context.rules.read(db, newcomers.list_entrances)
-        return onboarding.ask(db, entrances, onboarding.make_applicant(context), now)
+        return onboarding.ask(db, entrances, onboarding.make_applicant(context.arrival), now)
     if code.kind is CodeKind.PAIRING_LINK and context.channels.is_local(context.arrival.instance):
         return pairing.redeem_code(db, "", inbound.sender, now)  # what people see there is the ledger
     if code.kind is CodeKind.PAIRING_LINK:

@@ -2,17 +2,21 @@
 they first get an address. Only hashes of the tokens are kept."""
 
 import re
+from collections.abc import Iterator
 from itertools import count
 
 from gatepost.core.clock import MINUTE
+from gatepost.core.errors import Invalid
 from gatepost.flow.groups import WEB_PERSON
 from gatepost.flow.people.personal_routes import add_page_route
 from gatepost.store.people import identities, logins, users
+from gatepost.store.people.users import SenderRoles
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
 
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 IDENTITY = WEB_PERSON
-LONGEST_NAME = 30
+SHORTEST_NAME, LONGEST_NAME = 2, 30
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -31,12 +35,41 @@ def get_page_identity(db: Db, named: str, now: int) -> str:
     return known or _add_identity(db, names[0], now)
 
 
+def add_person(db: Db, called: str, now: int) -> str:
+    """Make somebody known by the name that they chose, and return their identity on the page. Raises Invalid for a name
+    that somebody else has, or that a right was given to before anybody bore it."""
+    if not SHORTEST_NAME <= len(called) <= LONGEST_NAME:
+        raise Invalid("name", f"write {SHORTEST_NAME} to {LONGEST_NAME} characters")
+    name = _make_name(called)
+    if users.is_called(db, called) or (name and not _is_free(db, IDENTITY + name)):
+        raise Invalid("name", f"“{called}” is taken; choose another one")
+    identity = next(each for each in _list_names(name) if _is_free(db, each))
+    users.add(db, identity, called, now)
+    return identity
+
+
+def _is_free(db: Db, identity: str) -> bool:
+    """Return True if nobody has this identity, and nothing was given to it."""
+    if users.get_roles(db, identity) != SenderRoles(known=False) or identity in acl.list_members(db):
+        return False
+    return not any(row.principal == identity for row in acl.list_rows(db))
+
+
+def _list_names(name: str) -> Iterator[str]:
+    """Identities on the page that are like a name, '' for one in other letters."""
+    like = IDENTITY + (name or "person")
+    return (like if number == 1 else f"{like}-{number}" for number in count(1))
+
+
+def _make_name(called: str) -> str:
+    return _NO_NAME.sub("-", called.lower())[:LONGEST_NAME].strip("-")
+
+
 def _add_identity(db: Db, person: str, now: int) -> str:
     """Add a person's identity on the page. It is named like them; nobody had that name before."""
     user = users.get(db, person)
     called = (user.name if user else "") or person.rpartition("/")[2]
-    name = _NO_NAME.sub("-", called.lower())[:LONGEST_NAME].strip("-") or "person"
-    wanted = (IDENTITY + (name if number == 1 else f"{name}-{number}") for number in count(1))
+    wanted = _list_names(_make_name(called))
     identity = next(each for each in wanted if users.get(db, each) is None and identities.get(db, each) is None)
     users.add(db, identity, called, now)
     identities.add(db, identity, person, "gatepost:system", now)

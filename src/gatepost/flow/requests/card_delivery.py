@@ -7,6 +7,7 @@ it, part by part. If that is too much, it can only be denied there. One that is 
 
 from msgspec import Struct, to_builtins
 
+from gatepost.core.languages.catalogue import speaking, translate
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -89,7 +90,8 @@ def _add_card(
     now: int,
 ) -> None:
     token = request_cards.make_token()
-    fitted = fit_card(channels, place[0], request, token, find_facts(db, request), part)
+    with speaking(channels.find_language(db, *place)):
+        fitted = fit_card(channels, place[0], request, token, find_facts(db, request), part)
     key, card = f"{KEY}{request.id}:{token}", fitted.card
     for number, text in enumerate(fitted.pages, start=1):
         new = _make_effect(request, f"{key}{PAGE}{number}", Op.SEND, place, thread, text, {})
@@ -142,7 +144,7 @@ def fit_card(
         return FittedCard(card)
     limit, unit = _find_page_size(channels, instance)
     pages = list_pages(card, limit, unit) if card.size <= min(LONGEST_INPUT, MOST_PAGES * limit) else []
-    rest = shorten_card(card, ABOVE.format(len(pages)))
+    rest = shorten_card(card, translate(ABOVE.format(len(pages))))
     if 0 < len(pages) <= MOST_PAGES and channels.fits_card(instance, rest):
         return FittedCard(rest, tuple(pages))
     if is_question:  # nothing is allowed by its answer
@@ -154,7 +156,7 @@ def _make_refusal(
     channels: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts
 ) -> FittedCard:
     card = make_refusal_card(request, token, facts, channels.get_page())
-    short = card if channels.fits_card(instance, card) else shorten_card(card, "Decide it on the dashboard.")
+    short = card if channels.fits_card(instance, card) else shorten_card(card, translate("Decide it on the dashboard."))
     return FittedCard(short, whole=False)
 
 
@@ -186,7 +188,8 @@ def list_pages(card: Card, limit: int, unit: TextUnit) -> list[str]:
             joined[-1] = f"{joined[-1]}\n\n{each}"
         else:
             joined.append(each)
-    return [f"Part {number} of {len(joined)}:\n{each}" for number, each in enumerate(joined, start=1)]
+    count = len(joined)
+    return [f"{translate(f'Part {number} of {count}:')}\n{each}" for number, each in enumerate(joined, start=1)]
 
 
 # What it says.
@@ -258,7 +261,8 @@ def _show_line_in_card(
     edits = Feature.EDIT in channels.get_kind(card.instance).features
     place = (card.instance, card.address)
     thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(channels, request, place)
-    decided = make_decided_card(request, find_facts(db, request), said, card.part)
+    with speaking(channels.find_language(db, *place)):
+        decided = make_decided_card(request, find_facts(db, request), said, card.part)
     text, more = render_decided_line(decided, is_question=request.kind is RequestKind.QUESTION), dict[str, object]()
     if edits:
         if not card.whole or not channels.fits_card(card.instance, decided):
@@ -291,7 +295,9 @@ def show_failure(
         known = [each for each in direct_rooms.list_for_people(db, (person,)) if channels.is_known(each.instance)]
         for room in known[:1]:
             place = (room.instance, room.address)
-            line = render_decided_line(make_decided_card(request, find_facts(db, request), said), is_question=False)
+            with speaking(channels.find_language(db, *place)):
+                decided = make_decided_card(request, find_facts(db, request), said)
+            line = render_decided_line(decided, is_question=False)
             key = f"{KEY}{request.id}:{number}:failed"
             outbox.add(db, _make_effect(request, key, Op.SEND, place, "", line, {}), now)
             rooms.append(place)

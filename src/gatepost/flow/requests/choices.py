@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from gatepost.core.languages.catalogue import current_language, list_languages, translate
 from gatepost.core.records import replace
 from gatepost.flow.requests.approved_plans import render_consequences
 from gatepost.flow.requests.edited_input import ANSWERED, is_editable
@@ -27,7 +28,8 @@ MODEL = "model"  # … and that was chosen, in its answer
 PRICE = "price"  # of a model, IN/OUT, in the answer
 MOST_GROUPS = 5
 LONGEST_GROUP = 48  # characters of a folder, or a model's name, that fits a button
-YES, NO = frozenset({"yes", "y", "ok", "okay", "allow", "approve"}), frozenset({"no", "n", "nope", "deny"})
+YES = frozenset({"yes", "y", "ok", "okay", "allow", "approve", "ja", "j"})
+NO = frozenset({"no", "n", "nope", "deny", "nein"})
 ACTS = {  # tools whose names alone do not say what they do
     "send": "send a message",
     "reply": "reply",
@@ -77,8 +79,11 @@ _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
 DETAILS = "Details"  # the last field of a card: ids and exact names
 _PRICE = re.compile(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
+DIRECT = "direct"  # in a request about somebody unknown: they wrote in a chat of their own
 LONGEST_REASON = 500  # characters of why somebody refuses
-_NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=because\s+\w))", re.IGNORECASE)
+_NO_BECAUSE = re.compile(
+    r"\s*(?:no|nope|deny|nein)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=(?:because|weil)\s+\w))", re.IGNORECASE
+)
 
 
 class AnswerChoice(Struct, frozen=True):
@@ -97,6 +102,8 @@ ALLOW_ALWAYS = AnswerChoice("Always allow", RequestState.ALLOWED, AnswerLasts.AL
 ALLOW_EACH_TIME = AnswerChoice("Allow each time", RequestState.ALLOWED, AnswerLasts.SESSION)
 DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
+LET_IN = AnswerChoice("Let in", RequestState.ALLOWED, AnswerLasts.ALWAYS, style="primary")
+KEEP_OUT = AnswerChoice("Keep out", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 SEND = AnswerChoice("Send them", RequestState.ALLOWED)
 FREE = AnswerChoice("It costs nothing", RequestState.ALLOWED, price="0")
@@ -112,6 +119,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     if request.kind is RequestKind.CALL:
         lasting = (ALLOW_SESSION, *((ALLOW_ALWAYS,) if request.rule else ()))
         return (ALLOW_ONCE, *(lasting if alone else ()), DENY)
+    if request.kind is RequestKind.SENDER and DIRECT in request.input and alone:
+        return (LET_IN, DENY, KEEP_OUT)
     if request.kind is RequestKind.SENDER:
         return (ALLOW_ONCE, *((ALLOW_ALWAYS,) if alone else ()), DENY, BLOCK)
     if request.kind is RequestKind.ROOM:
@@ -139,9 +148,10 @@ def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | No
     """Return the choice that a text means, or None. A number or a label picks its choice, a yes the first that allows,
     a no the plain denial, also with a reason behind it. A yes where several would allow something different means none
     of them. IN/OUT is an answer where a price is asked for."""
-    at = parse_choice(text, [each.label for each in choices])
-    if at is not None:
-        return ChosenAnswer(choices[at])
+    for language in list_languages():  # a card may have spoken any of them
+        at = parse_choice(text, [translate(each.label, language) for each in choices])
+        if at is not None:
+            return ChosenAnswer(choices[at])
     said, because = normalize_answer(text), _NO_BECAUSE.match(text)
     if said in NO or because:
         words = one_line(text[because.end() :])[:LONGEST_REASON] if because else ""
@@ -189,17 +199,19 @@ def make_card(request: Request, token: str, facts: CardFacts, part: int = 0) -> 
     if request.kind is RequestKind.QUESTION:
         return make_question_card(request, part, token, show_beginning(facts.agent, LONGEST_NAME))
     buttons = tuple(
-        CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
+        CardButton(f"{token}:{number}", translate(each.label), each.style)
+        for number, each in enumerate(list_choices(request))
     )
     editable = is_editable(request)
     return Card(
-        title=render_title(request, facts),
+        title=translate(render_title(request, facts)),
         text=_render_text(request, facts),
         fields=list_fields(request, facts),
         buttons=buttons,
         command=_render_command(request),
         token=token if editable else "",
         editable=editable,
+        language=current_language.get(),
     )
 
 
@@ -212,10 +224,11 @@ def make_decided_card(request: Request, facts: CardFacts, done: str, part: int =
     if request.kind is RequestKind.QUESTION:
         return make_answered_card(request, part, show_beginning(facts.agent, LONGEST_NAME), done)
     return Card(
-        title=render_title(request, facts),
+        title=translate(render_title(request, facts)),
         text=_render_text(request, facts),
         fields=list_fields(request, facts),
-        done=done,
+        done=translate(done),
+        language=current_language.get(),
     )
 
 
@@ -240,14 +253,15 @@ def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str)
         why = f"It is too long to be shown here. Read it at {where}, or with `gatepost permit show {request.id}`."
     choices = enumerate(list_choices(request))
     return Card(
-        title=render_title(request, facts),
-        text="\n\n".join(filter(None, [_render_asker(facts), why])),
+        title=translate(render_title(request, facts)),
+        text="\n\n".join(filter(None, [translate(_render_asker(facts)), translate(why)])),
         buttons=tuple(
-            CardButton(f"{token}:{number}", each.label, each.style)
+            CardButton(f"{token}:{number}", translate(each.label), each.style)
             for number, each in choices
             if each.state is RequestState.DENIED
         ),
         command=f"/deny {request.id}",
+        language=current_language.get(),
     )
 
 
@@ -255,7 +269,7 @@ def _render_text(request: Request, facts: CardFacts) -> str:
     consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
     end = "" if request.why.endswith((".", "!", "?")) or not request.why else "."
     why = f"{request.why[:1].upper()}{request.why[1:]}{end}"
-    return "\n\n".join(filter(None, [_render_asker(facts), why, request.preview, consequences]))
+    return "\n\n".join(filter(None, [translate(_render_asker(facts)), why, request.preview, translate(consequences)]))
 
 
 def _render_asker(facts: CardFacts) -> str:
@@ -319,14 +333,14 @@ def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
         clear = label if labels.count(label) == 1 else show_hidden(name)
         if name in facts.rooms:
             if name != titled:
-                shown.append(CardField(clear, f"“{show_beginning(facts.rooms[name], LONGEST_NAME)}”"))
+                shown.append(CardField(translate(clear), f"“{show_beginning(facts.rooms[name], LONGEST_NAME)}”"))
             details.append(f"{clear} {show_hidden(str(value))}")
         elif name in IDS:
             details.append(f"{clear} {_show(value)}")
         else:
-            shown.append(CardField(clear, _show(value)))
+            shown.append(CardField(translate(clear), _show(value)))
     if request.cut:
-        shown.append(CardField("…", "there is more than was kept"))
+        shown.append(CardField("…", translate("there is more than was kept")))
     return (*shown, CardField(DETAILS, " · ".join(details)))
 
 

@@ -14,6 +14,7 @@ from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage, find_parent, make_question, read_spoken
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.target_decision import decide_target
+from gatepost.flow.requests.choices import DIRECT
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
 from gatepost.store.engine.rule_cache import RuleCache
@@ -38,7 +39,7 @@ class ReleasedMessages(Struct, frozen=True):
     renew: tuple[str, ...] = ()
 
 
-CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the address
+CHAT = "chat"  # what a request says of its room besides the address
 
 
 def describe_room(room: SeenRoom) -> dict[str, str]:

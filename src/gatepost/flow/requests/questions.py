@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.languages.catalogue import current_language, translate
 from gatepost.messages.card import (
     LONGEST_LABEL,
     MOST_BUTTONS,
@@ -153,24 +154,25 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
     return Card(
         title=_render_title(part, len(asked), agent),
         text=_render_text(question),
-        fields=(CardField("If nobody answers", default),) if default else (),
+        fields=(CardField(translate("If nobody answers"), default),) if default else (),
         buttons=_list_buttons(question, token),
         free_text=question.own_words,
         many=question.many,
         command=f"/answer {request.id} and your answer",
         token=token if question.own_words else "",
+        language=current_language.get(),
     )
 
 
 def make_answered_card(request: Request, part: int, agent: str, done: str) -> Card:
     asked = parse_questions(request.input)
     text = _render_text(asked[part]) if part < len(asked) else ""
-    return Card(title=_render_title(part, len(asked), agent), text=text, done=done)
+    return Card(title=_render_title(part, len(asked), agent), text=text, done=translate(done))
 
 
 def _render_title(part: int, many: int, agent: str) -> str:
     place = f", question {part + 1} of {many}" if many > 1 else ""
-    return f"{agent} asks{place}"
+    return translate(f"{agent} asks{place}")
 
 
 def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]:

@@ -40,6 +40,7 @@ class PrototypeTask(TaskFields, frozen=True, kw_only=True, forbid_unknown_fields
     """As `gatepost task add` has it."""
 
     prompt: str
+    when: str = ""
     at: str = ""
     cron: str = ""
     every: str = ""
@@ -106,7 +107,7 @@ def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, 
             folder=place.folder,
             instance=place.instance,
             address=place.address,
-            when=parse_when(task.at, task.cron, task.every, zone, now),
+            when=parse_when(task.at, task.cron, task.every, zone, now, task.when),
             zone=zone,
             max_runs=task.max_runs,
             expires_at=parse_spoken_time(task.until, zone, now, "until") if task.until.strip() else "",

@@ -3,8 +3,9 @@
 Cron times are times of day in a zone. A time that a spring night leaves out comes once, right after the gap; one that
 an autumn night has twice comes once, the first time. Schedules that begin with `*` go by elapsed time in both nights.
 
-Times as people say them (`14:30`, `tomorrow 9:00`, `+20m`, `in 20 minutes`) become moments in RFC 3339. The moment is
-written down, not the words: whoever says `+20m` twice means two moments.
+Times as people say them (`14:30`, `tomorrow 9:00`, `+20m`, `in 20 minutes`, and the words of `spoken_times`) become
+moments in RFC 3339, or a calendar. The moment is written down, not the words: whoever says `+20m` twice means two
+moments.
 """
 
 import re
@@ -20,15 +21,20 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, find_zone, iso
 from gatepost.core.errors import Invalid
+from gatepost.flow.schedule.spoken_times import SPOKEN, expand_numbers, read_words, render_cron
 from gatepost.store.schedule.tasks import ScheduleKind, Task
 
 LONGEST_TEXT = 200  # characters of a schedule
 LONGEST_INTERVAL = 3660 * DAY
 MOST_WALKED = 150  # times that are counted one by one
 EXAMPLES = (
-    "write five fields such as '0 9 * * 1-5', '@daily', '2h30m' again and again, '2027-01-31T09:00:00+01:00' or +20m"
+    "write five fields such as '0 9 * * 1-5', '@daily', '2h30m' again and again, '2027-01-31T09:00:00+01:00' or +20m;"
+    f" or words like {SPOKEN}"
 )
-FORMS = "2027-01-31T09:00:00+01:00, '2027-01-31 09:00', 14:30, 'tomorrow 9:00', +20m, 2h30m or 'in 20 minutes'"
+FORMS = (
+    "'tomorrow 9:00', 'friday at 18:00', 14:30, '2027-01-31 09:00', 2027-01-31T09:00:00+01:00, +20m, 2h30m or"
+    " 'in 20 minutes'"
+)
 _NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -56,6 +62,7 @@ _FROM_NOW = re.compile(
 _OF_DAY = re.compile(r"(?:(today|tomorrow) (?:at )?)?(\d{1,2}):(\d\d)", re.ASCII | re.IGNORECASE)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 _DATE = len("2027-01-31")
+_DATE_ALONE = re.compile(r"\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?", re.ASCII)
 LATE = MINUTE  # what comes so long after its time is late
 CRON_EXAMPLES = "write it like '0 9 * * 1-5' or @daily"
 
@@ -99,6 +106,8 @@ def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple
     bare = said.removeprefix("every ")
     if said.isascii() and (said.isdecimal() or read_duration(bare) is not None):
         return parse_interval(bare, now, field)
+    if (every := _read_every(said, field)) is not None:
+        return parse_interval(render_duration(every, exact=True), now, field)
     wait = read_from_now(said)
     if wait is not None and not said.lower().startswith(("+", "in ")):  # its short form is an interval: 20m
         raise Invalid(
@@ -106,7 +115,29 @@ def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple
         )
     if wait is not None or _MOMENT.match(said) or _OF_DAY.fullmatch(said):
         return parse_moment(said, zone, now, field)
+    if (exact := _read_words(said, zone, now, field)) is not None:
+        return parse_moment(exact, zone, now, field) if _MOMENT.match(exact) else parse_cron(exact, zone, now, field)
     return parse_cron(said, zone, now, field)
+
+
+def _read_every(said: str, field: str) -> int | None:
+    """Return the microseconds of `every 30 minutes` or `every hour`, None for another text. A day alone names no time
+    of day, which nobody would guess alike."""
+    words = expand_numbers(said)
+    begun = next((each for each in ("every ", "each ") if words.startswith(each)), None)
+    if words == "hourly":
+        return HOUR
+    if begun is None:
+        return None
+    rest = words.removeprefix(begun)
+    if rest in ("day", "week", "month", "year"):
+        day = "1st of the month" if rest == "month" else {"day": "day", "week": "monday"}.get(rest, "1 january")
+        raise Invalid(field, f"{said!r} says no time of day; write 'every {day} at 9:00'")
+    return read_from_now(f"a {rest}" if rest in ("hour", "minute", "second") else rest)
+
+
+def _read_words(said: str, zone: str, now: int, field: str) -> str | None:
+    return read_words(said, datetime.fromtimestamp(now / SECOND, _zone(zone)), field)
 
 
 def parse_moment(text: str, zone: str, now: int, field: str = "at") -> tuple[Schedule, int]:
@@ -115,10 +146,15 @@ def parse_moment(text: str, zone: str, now: int, field: str = "at") -> tuple[Sch
     said = " ".join(text.split())
     if (wait := read_from_now(said)) is not None:
         return _once(now + wait, said, zone, now, field)
+    exact = said
+    if not (_OF_DAY.fullmatch(said) or _MOMENT.match(said) or len(said) > LONGEST_TEXT):
+        exact = _read_words(said, zone, now, field) or said
+        if exact != said and not _MOMENT.match(exact):
+            raise Invalid(field, f"{text[:64]!r} is again and again ({render_cron(exact)}), where one time is wanted")
     try:
         if found := _OF_DAY.fullmatch(said):
             return _once(_find_time_of_day(found, zone, now, field), said, zone, now, field)
-        moment = datetime.fromisoformat(said.upper())
+        moment = datetime.fromisoformat(exact.upper())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=_zone(zone))
         at = int(moment.timestamp() * SECOND)
@@ -130,7 +166,7 @@ def parse_moment(text: str, zone: str, now: int, field: str = "at") -> tuple[Sch
 def read_from_now(text: str) -> int | None:
     """Return the microseconds of `+20m`, `in 20 minutes`, `20m` or `2h30m`, None if the text says no such time. A bare
     number has no unit, and no time at all is none."""
-    found = _FROM_NOW.fullmatch(text) if len(text) <= LONGEST_TEXT else None
+    found = _FROM_NOW.fullmatch(expand_numbers(text)) if len(text) <= LONGEST_TEXT else None
     if found is None:
         return None
     numbers = zip(found.groups()[1:], _WORDS.values(), strict=True)
@@ -162,10 +198,12 @@ def _once(at: int, text: str, zone: str, now: int, field: str) -> tuple[Schedule
 
 
 def parse_interval(text: str, now: int, field: str = "every") -> tuple[Schedule, int]:
-    """`2h30m`, or milliseconds. The first time is one interval from now."""
+    """`2h30m`, `30 minutes`, or milliseconds. The first time is one interval from now."""
     said = text.strip()
     whole = said.isascii() and said.isdecimal() and len(said) <= 15
     every = int(said) * 1000 if whole else read_duration(said)
+    if every is None and (every := read_from_now(said.removeprefix("every "))) is not None:
+        said = render_duration(every, exact=True)
     if every is None or not 0 < every <= LONGEST_INTERVAL:
         raise Invalid(field, f"{text[:64]!r} is no interval; write it like 2h30m, 45m or 1d, or in milliseconds")
     return Schedule(kind=ScheduleKind.EVERY, text=said, every=every), now + every
@@ -176,6 +214,37 @@ def read_duration(text: str) -> int | None:
     if found is None or not any(found.groups()):
         return None
     return sum(int(number) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True) if number)
+
+
+def render_duration(every: int, *, exact: bool = False) -> str:
+    """Return an interval in words, or as it is written: `2h30m`. A day is 24 hours: it has no time of day."""
+    if every == DAY and not exact:
+        return "24 hours"
+    parts, rest = list[str](), every // SECOND * SECOND
+    for letter, unit in _UNITS.items():
+        number, rest = divmod(rest, unit)
+        word = {"d": "day", "h": "hour", "m": "minute", "s": "second"}[letter]
+        if number:
+            parts.append(f"{number}{letter}" if exact else f"{number} {word}{'s' * (number > 1)}")
+    if exact:
+        return "".join(parts)
+    return " ".join(parts).removeprefix("1 ") if len(parts) == 1 else " ".join(parts)
+
+
+def render_schedule(schedule: Schedule, at: int | None = None) -> str:
+    """Return a schedule in words. `at`: the next time, which is all of one that runs once."""
+    if schedule.kind is ScheduleKind.EVERY:
+        return f"every {render_duration(schedule.every)}" if schedule.every >= SECOND else schedule.text
+    if schedule.kind is ScheduleKind.CRON:
+        return render_cron(schedule.text)
+    return "once" if at is None else f"once, {render_moment(at, schedule.zone)}"
+
+
+def render_moment(at: int, zone: str) -> str:
+    """Return a time as a calendar has it: `Friday 20 November 2026, 9:00`, in its zone."""
+    known = find_zone(zone) or UTC
+    moment = datetime.fromtimestamp(at // SECOND, known)
+    return f"{moment:%A} {moment.day} {moment:%B %Y}, {moment.hour}:{moment:%M}"
 
 
 def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: str = EXAMPLES) -> tuple[Schedule, int]:
@@ -336,22 +405,29 @@ def parse_spoken_time(text: str, zone: str, now: int, field: str = "at") -> str:
     said = " ".join(text.split())
     if not said:
         raise Invalid(field, f"says no time; write it like {FORMS}")
-    if ":" not in said and read_from_now(said) is None:  # a bare date would be midnight, which nobody means
-        raise Invalid(field, f"{text[:64]!r} is no time; write it like {FORMS}")
+    if _DATE_ALONE.fullmatch(said):  # would be midnight, which nobody means
+        raise Invalid(field, f"{text[:64]!r} says no time of day; write it like '{said} 09:00'")
     _, at = parse_moment(said, zone, now, field)
-    whole = -(-at // SECOND)
-    return datetime.fromtimestamp(whole, ZoneInfo(zone)).isoformat()
+    return _write_moment(at, zone)
 
 
-def parse_when(at: str, cron: str, every: str, zone: str, now: int) -> str:
-    """Exactly one of the three, each in its own form."""
-    given = {name: said for name, said in (("at", at), ("cron", cron), ("every", every)) if said.strip()}
-    if len(given) != 1:
-        raise Invalid("at", "say when with exactly one of at, cron and every")
+def _write_moment(at: int, zone: str) -> str:
+    return datetime.fromtimestamp(-(-at // SECOND), ZoneInfo(zone)).isoformat()
+
+
+def parse_when(at: str, cron: str, every: str, zone: str, now: int, when: str | None = None) -> str:
+    """Exactly one of them. Each but `when` is in its own form; that is any, also in words. None: it is not offered."""
+    given = ({} if when is None else {"when": when}) | {"at": at, "cron": cron, "every": every}
+    said = [name for name, text in given.items() if text.strip()]
+    if len(said) != 1:
+        *names, last = given
+        raise Invalid((said or [*given])[-1], f"say when with exactly one of {', '.join(names)} and {last}")
+    if when and when.strip():
+        schedule, first = parse_schedule(when, zone, now, "when")
+        return _write_moment(first, zone) if schedule.kind is ScheduleKind.ONCE else schedule.text
     if at.strip():
         return parse_spoken_time(at, zone, now)
     if cron.strip():
         parse_cron(cron, zone, now, examples=CRON_EXAMPLES)
         return cron
-    parse_interval(every, now)
-    return every
+    return parse_interval(every, now)[0].text

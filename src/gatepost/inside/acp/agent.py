@@ -28,6 +28,7 @@ from gatepost.inside.coding_agent import (
     find_program,
     is_broken_off,
     is_cut,
+    is_refused,
     read_last_piece,
 )
 from gatepost.inside.forwarder import ModelCallEnd
@@ -107,6 +108,7 @@ AcpMessage = protocol.SessionUpdate | protocol.PromptResponse | protocol.AnswerR
 class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
     takes_pushes = False
     MOST_WAITING: ClassVar[int] = 256
+    REPLAY_PAUSE: ClassVar[float] = 0.0  # seconds without an update after which a repeated conversation is over
 
     def __init__(self, place: ProviderContext) -> None:
         self._replay = AcpSentPromptLog(place.state)
@@ -120,7 +122,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         self._prompting: asyncio.Task[None] | None = None
         self._system: str | None = None  # the system prompt that goes with this prompt, if any
         self._loading = False
+        self._updates = 0  # of the program's conversation, so far
         self._has_acted = False  # the agent said or did something for this prompt
+        self._has_worked = False  # the same, but for words
+        self._was_refused = False  # the model declined to answer when it was asked last
         self._broken_ending = ""  # of the model's answer that broke off last
         self._cut_endings: deque[str] = deque(maxlen=MOST_CUT)  # of the model's answers that reached their limit
 
@@ -215,8 +220,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
             load = can_load and (repeat or not can_resume)
             self._conversation, self._loading = resume, load
             (self._replay.start_replay if load else self._replay.skip_replay)()
+            self._prepare_to_load(resume)
             try:
                 self._opened = await self._open_session("session/load" if load else "session/resume", resume)
+                await self._wait_for_replay()
                 return
             except JsonRpcFailure:
                 self._conversation = ""  # it has none of that name any more
@@ -231,6 +238,16 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         self._conversation = self._opened.session_id
         if not self._conversation:
             raise ProviderError(f"{self._program} began a conversation without an id")
+
+    def _prepare_to_load(self, conversation: str) -> None:
+        """Make ready what the agent has stored of a conversation."""
+
+    async def _wait_for_replay(self) -> None:
+        """Wait until an agent that repeats a conversation after its answer has done so: no update comes any more."""
+        seen = -1
+        while self._loading and self.REPLAY_PAUSE and seen != self._updates:
+            seen = self._updates
+            await asyncio.sleep(self.REPLAY_PAUSE)
 
     async def _open_session(self, method: str, session: str) -> protocol.AcpSession:
         params: Json = {"cwd": str(self._place.start), "mcpServers": protocol.mcp_servers(self._mcp_servers())}
@@ -291,7 +308,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         known = sent.text.startswith("/") or self._replay.has_system_prompt(self._conversation, system)
         self._system = None if known else system
         self._titles.clear()
-        self._has_acted, self._broken_ending = False, ""
+        self._has_acted = self._has_worked = self._was_refused = False
+        self._broken_ending = ""
         self._cut_endings.clear()
         self._prompting = asyncio.create_task(self._prompt_agent(client, self._blocks(sent)))
 
@@ -323,10 +341,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         text = events.rest()
         if self._model_trouble is not None and not self._stop.is_set() and message.stop_reason == "end_turn":
             raise self._model_trouble  # what it takes for the end is none
-        if trouble := self._find_trouble(message.stop_reason, text):
+        refused = message.stop_reason == "refusal" or (self._was_refused and not text)
+        if trouble := self._find_trouble("refusal" if refused else message.stop_reason, text):
             if text:
                 yield Text(text)
-            refused = message.stop_reason == "refusal"
             raise ProviderError(trouble, TurnErrorClass.REFUSAL if refused else TurnErrorClass.FATAL)
         cut = text and (message.stop_reason == "max_tokens" or self._ends_with_cut(text))
         self._answer, self._running = f"{text}\n\n{CUT_ANSWER}" if cut else text, False
@@ -363,14 +381,20 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
     async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
         """Send a prompt, and queue its outcome behind everything that the agent said meanwhile.
 
-        An agent that gives up a model in passing trouble before it did anything gets the prompt again, by time.
+        An agent that gives up a model in passing trouble before it did anything gets the prompt again, by time. So does
+        one that gives up at an answer that broke off, if it did no more than say it: that part is taken back.
         """
         now, pause = asyncio.get_running_loop().time, FIRST_PAUSE
         end = now() + self._options.outage
         while True:
             outcome = await self._ask_agent(client, blocks)
-            passing = outcome is self._model_trouble and self._model_trouble.kind.is_passing
-            if not passing or self._has_acted or now() + pause > end:
+            if isinstance(outcome, ProviderError) and self._broken_ending:
+                outcome = ProviderError("the model's answer broke off", TurnErrorClass.NETWORK)
+                again = not self._has_worked
+            else:
+                passing = outcome is self._model_trouble and self._model_trouble.kind.is_passing
+                again = passing and not self._has_acted
+            if not again or now() + pause > end:
                 break
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -407,6 +431,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
 
     def _receive_call_end(self, end: ModelCallEnd) -> None:
         super()._receive_call_end(end)
+        self._was_refused = is_refused(end)
         if is_broken_off(end):
             self._broken_ending = read_last_piece(end)
         elif is_cut(end) and (piece := read_last_piece(end)):
@@ -434,12 +459,14 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, AcpMessage]):
         kind = notice.update.session_update
         if notice.session_id != self._conversation:
             return
+        self._updates += 1
         if self._loading and kind == "user_message_chunk":
             self._replay.add_replayed(protocol.text_of(notice.update.content))
         elif kind in protocol.AT_WORK and self._prompting is not None and not self._prompting.done():
             if notice.update.tool_call_id and notice.update.title:
                 self._titles.setdefault(notice.update.tool_call_id, notice.update.title)
             self._has_acted = self._has_acted or kind in _DONE
+            self._has_worked = self._has_worked or (kind in _DONE and kind != "agent_message_chunk")
             await self._messages.put(notice.update)
 
     async def _handle_request(self, method: str, params: bytes) -> Json:

@@ -56,23 +56,26 @@ def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool, shown: b
 
 
 def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bool, shown: bool = True) -> None:
-    """Below the home, and only the native executable is what sandboxes get."""
+    """Below the home. Sandboxes get the native executable alone, or a Node program with its package."""
     if has_program(home, chosen):
         return
-    (name, *_), package, folder = chosen.programs, chosen.package, home.path / "programs"
+    (name, *others), package, folder = chosen.programs, chosen.package, home.path / "programs"
     by_hand = f'install it, and name it in gatepost.toml: programs = ["{name}=/path/to/{name}"]'
     npm = shutil.which("npm")
     if npm is None or not allowed or not package:
         missing = "npm, which would fetch it, is not here either" if package else "npm does not have it"
         why = missing if npm is None or not package else "it was to be left alone"
         raise SetupError(f"the program {name} is not on this machine, and {why}; {by_hand}")
+    if missing_others := [each for each in others if shutil.which(each) is None]:
+        raise SetupError(f"{name} needs {', '.join(missing_others)}, which is not on this machine; install it first")
     home.prepare()
     folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, exist_ok=True)
     # Without the packages' own scripts: the native executable is a plain file in them, and all that is taken.
     quiet = ["--ignore-scripts", "--no-fund", "--no-audit", "--silent"]
     command = [npm, "install", *quiet, "--prefix", str(folder), package]
     _run(command, tell, shown, f"npm could not install {package}; {by_hand}")
-    found = npm_programs.find_native(folder / "node_modules", package, name)
+    modules = folder / "node_modules"
+    found = npm_programs.find_native(modules, package, name) or npm_programs.find_script(modules, name)
     if found is None:
         raise SetupError(f"npm installed {package}, but it has no {name} for this machine; {by_hand}")
     _link(folder / name, found)

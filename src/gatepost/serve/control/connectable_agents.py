@@ -9,14 +9,14 @@ from msgspec import structs
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, did_you_mean
 from gatepost.core.home import Home
-from gatepost.egress.endpoints import BASES
+from gatepost.egress.endpoints import BASES, KEYS
 from gatepost.egress.model_services import list_services
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN
 from gatepost.store.sessions.groups import Group
 
-KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
+TITLES = {"anthropic": "Anthropic", "openai": "OpenAI", "google": "Google"}
 TOKEN, ANTHROPICS = "sk-ant-oat", "sk-ant-"  # how a subscription's token begins, and everything of Anthropic's
 
 
@@ -44,8 +44,8 @@ def get_agent(home: Home, name: str, vendor: str = "") -> ProviderSpec:
 
 def get_secret_name(chosen: ProviderSpec, value: str) -> str:
     """Under which name a key is kept, by how it begins. Says nothing of the value itself."""
-    if chosen.vendor == "openai" and value.startswith(ANTHROPICS):
-        raise Invalid("key", f"that is one of Anthropic's, and {chosen.name} asks OpenAI's endpoint")
+    if chosen.vendor != "anthropic" and value.startswith(ANTHROPICS):
+        raise Invalid("key", f"that is one of Anthropic's, and {chosen.name} asks {TITLES[chosen.vendor]}'s endpoint")
     if value.startswith(TOKEN):
         if not chosen.subscription:
             raise Invalid("key", "that is a subscription's token, which is for Claude Code: `gatepost connect claude`")

@@ -59,6 +59,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     caller: str = OPERATOR  # or a person, like telegram:user/9
     via: str = ""  # the API token by which a program came
     login: str = ""  # the browser in which the caller is signed in
+    seen_by: str = ""  # an owner who looks at what the caller sees: nothing is changed or recorded in the caller's name
     args: OperationArgs[Any] | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
@@ -85,6 +86,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
         """Run a write with the operation's audit record in one transaction: neither is there without the other. The
         record has the operation's arguments; `details` replaces or adds some, `action` names another act."""
         assert self.args is not None, "a write belongs to an operation"
+        if self.seen_by:
+            raise Refused(self.seen_by, self.args.info.name, self.caller, "you only see the page as somebody else does")
         given = details if action else {**summarize(self.args), **details}
         if self.via:
             given = {**given, "via": self.via}
@@ -177,7 +180,7 @@ class Operation(Struct, frozen=True):
         action, scope = f"op:{self.info.right}", args.get_scope() or ROOT_FOLDER
         if not await deps.store.read(has_right, deps.caller, action, scope, args):
             shown = scope[:LONGEST_SHOWN]  # nobody without the right writes much
-            records = self._list_refusals(deps, {"right": action, "scope": shown})
+            records = [] if deps.seen_by else self._list_refusals(deps, {"right": action, "scope": shown})
             if records:
                 await deps.store.write(audit.append, *records)
             raise Refused(deps.caller, self.info.name, shown, f"it needs {action} there (`gatepost grant allow`)")

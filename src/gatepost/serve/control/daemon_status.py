@@ -1,5 +1,7 @@
 """The status of a running gateway: a record in the daemon, on pages and in commands, JSON between them."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.flow.channel_health import ChannelReport
@@ -9,12 +11,18 @@ from gatepost.serve.control.client import ControlClient, get_result
 TIMEOUT_S = 5.0
 
 
+class Lack(StrEnum):
+    AGENT = "agent"  # besides the demo
+    CHANNEL = "channel"  # besides those that each gateway has
+
+
 class DaemonStatus(Struct, frozen=True, kw_only=True):
     """The gateway's own report. Fields have defaults, because a gateway of an older version leaves some out.
 
     `gateway`: its name on a shared store. `refused_writes`: those that came after another gateway had taken over.
     `sandbox`: the kind that agents get, or "none"; `sandbox_note` says why, or that it does not isolate. `pressed`: why
-    no further sandbox is woken. `slowest` is measured by the clock, `busiest` by the processor's time.
+    no further sandbox is woken. `lacks`: what a new gateway has not got yet. `slowest` is measured by the clock,
+    `busiest` by the processor's time.
     """
 
     gateway: str = ""
@@ -35,6 +43,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
     sessions_waiting: int = 0
     pressed: str = ""
     store_trouble: str = ""
+    lacks: list[Lack] = []
     slow_steps: int = 0
     slowest: str = ""
     slowest_ms: int = 0

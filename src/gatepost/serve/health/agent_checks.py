@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.money import render_usd
 from gatepost.core.settings import Config
-from gatepost.egress import audio, speech, web_search
+from gatepost.egress import audio, embeddings, speech, web_search
 from gatepost.egress.prices import FILE as FILE_OF_PRICES
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range, world_of
@@ -36,7 +36,8 @@ from gatepost.flow.skills.skill_needs import has_program
 from gatepost.gate.policies import SEARCH_SERVICE
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
-from gatepost.serve.health.findings import Finding
+from gatepost.serve.health.findings import Finding, Mend
+from gatepost.serve.health.machine_checks import CLOSE, list_open_paths
 from gatepost.store.engine.place import StorePlace, get_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
@@ -61,6 +62,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
         *_mounts(home, config, every),
         *_limits(config, every),
         *_voice(home, config),
+        *_memory(home, config),
         *_web(config, sealed),
         *_skills(home, config, {each.name for each in sealed}),
     ]
@@ -84,7 +86,8 @@ def _keyring(home: Home, every: list[Secret]) -> Iterator[Finding]:
     try:
         ring = keyring.read()
     except SetupError as error:
-        yield Finding("fail", "key ring", str(error), "until then no secret can be opened")
+        mend = CLOSE if home.path / FILE in list_open_paths(home) else None
+        yield Finding("fail", "key ring", str(error), "until then no secret can be opened", mend)
         return
     if ring is None and sealed:
         what = "1 secret is" if sealed == 1 else f"{sealed} secrets are"
@@ -148,7 +151,8 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
     uid = _sandbox_uid(config)
     for provider in sorted({group.provider or config[PROVIDER] for group in every} | {config[PROVIDER]}):
         try:
-            wanted = {name: find_program(config, home, name) for name in load_spec(home, provider).programs}
+            spec = load_spec(home, provider)
+            wanted = {name: find_program(config, home, name) for name in spec.programs}
         except GatepostError as error:
             yield Finding("fail", "programs", str(error))
             continue
@@ -156,7 +160,10 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
             path = found or (Path(visible) if (visible := shutil.which(name)) else None)
             if path is None:
                 text = f"{provider} is in use and needs the program {name}, which is not here"
-                yield Finding("warn", "programs", text, f"gatepost connect {provider}, or name it in `programs`")
+                cure = f"gatepost connect {provider}, or name it in `programs`"
+                user = next((each.folder for each in every if each.provider in (provider, "")), "")
+                mend = Mend("connect.install", "Install it", {"folder": user, "provider": provider})
+                yield Finding("warn", "programs", text, cure, mend if spec.package and user else None)
             elif uid is not None and not (path.stat().st_mode & stat.S_IXOTH and may_read(path, uid)):
                 text = f"{path} cannot be run inside sandboxes, which are uid {uid}"
                 yield Finding("warn", "programs", text, f"chmod go+rx {path}")
@@ -240,6 +247,22 @@ def _voice(home: Home, config: Config) -> Iterator[Finding]:
             return
         cost = f"{render_usd(price.minute)} a minute" if price.minute else "at no cost"
         yield Finding("ok", "voice", f"transcripts of recordings are made by {model} at {where}, {cost}")
+
+
+def _memory(home: Home, config: Config) -> Iterator[Finding]:
+    """Say how memories are found. Settings that are not well are told of elsewhere."""
+    try:
+        endpoint = embeddings.find_embedding_endpoint(config)
+        price = embeddings.find_embedding_price(home, config) if endpoint is not None else None
+    except GatepostError:
+        return
+    if endpoint is None or price is None:
+        text = "memories are found by their words alone"
+        yield Finding("note", "memory", text, f"{embeddings.BASE.name} names an endpoint for embeddings")
+        return
+    cost = f"{render_usd(price.input)} for a million tokens" if price.input else "at no cost"
+    where = f"{endpoint.model} at {endpoint.base.url}"
+    yield Finding("ok", "memory", f"memories are found by their words and their meaning ({where}, {cost})")
 
 
 def _web(config: Config, sealed: list[Secret]) -> Iterator[Finding]:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.reports import SandboxIsolation
-from gatepost.serve.health.findings import Finding
+from gatepost.serve.health.findings import Finding, Mend
 
+OTHERS = 0o66  # to read and to write, for the group and for everybody
+CLOSE = Mend("home.close", "Close them to others")
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
@@ -30,19 +33,30 @@ def check_folder(home: Home) -> Iterator[Finding]:
     if not os.access(home.path, os.W_OK | os.X_OK):
         yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
         return
-    wide = [
-        path
-        for path in (home.path, *_private_paths(home))
-        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o66
-    ]
+    wide = [path for path in list_open_paths(home) if path.name != KEYRING]  # which is told of by itself
     for path in wide:
-        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}")
+        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}", CLOSE)
     if not wide:
         yield Finding("ok", "home", f"{home.path}, closed to others")
 
 
+def list_open_paths(home: Home) -> list[Path]:
+    """Return the private files and folders of a home that others may read or write."""
+    every = (home.path, *_private_paths(home))
+    return [path for path in every if path.exists() and stat.S_IMODE(path.stat().st_mode) & OTHERS]
+
+
+def close_to_others(home: Home) -> list[Path]:
+    """Take the rights of others to private files and folders away. Return those that had some."""
+    opened = list_open_paths(home)
+    for path in opened:
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & ~OTHERS)
+    return opened
+
+
 def _private_paths(home: Home) -> tuple[Path, ...]:
-    return (home.store, home.lock, home.pid_file, home.logs, home.media, home.path / "gatepost.toml")
+    files = (home.store, home.lock, home.pid_file, home.path / "gatepost.toml", home.path / KEYRING)
+    return (*files, home.logs, home.media)
 
 
 def check_space(home: Home) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ from gatepost.serve.web.chat_agents import ChatAgents, ChatWork
 from gatepost.serve.web.chat_files import LONGEST_TEXT, ChatFiles, get_field, read_form, read_upload
 from gatepost.serve.web.chat_pins import ChatPins
 from gatepost.serve.web.chat_places import list_places, read_room, read_start
+from gatepost.serve.web.chat_threads import ChatThreads
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import DraftFeed, DraftRenderer, MarkdownRenderer
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
@@ -108,6 +109,7 @@ class Chat:
         self._agents = ChatAgents(store, clock, config, hub)
         self._work = ChatWork(store, hub, self._agents)
         self._pins = ChatPins(store, clock, hub, self._agents)
+        self._threads = ChatThreads(store, clock, hub, self._agents)
         self._search = ChatSearch(store, hub)
         self._reactions = ChatReactions(store, hub)
 
@@ -121,6 +123,8 @@ class Chat:
             Route("/agents", self._agents.list_agents, methods=["GET"]),
             Route("/pins", self._pins.list_pins, methods=["GET"]),
             Route("/pins", self._pins.set_pin, methods=["POST"]),
+            Route("/threads/name", self._threads.rename, methods=["POST"]),
+            Route("/threads/mark", self._threads.set_mark, methods=["POST"]),
             Route("/work", self._work.list_calls, methods=["GET"]),
             Route("/search", self._search.find, methods=["GET"]),
             Route("/clicks", self._clicks.click, methods=["POST"]),
@@ -132,7 +136,7 @@ class Chat:
     async def start(self, request: Request) -> Response:
         """Return what a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
         visitor: WebVisitor = request.state.visitor
-        places, cursor = await self._store.read(read_start, self._hub, visitor.room)
+        places, cursor = await self._store.read(read_start, self._hub, visitor.room, visitor.person)
         return JSONResponse(
             {
                 "room": visitor.room or self._hub.main_room,

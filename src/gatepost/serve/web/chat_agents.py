@@ -21,6 +21,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_decision
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
+from gatepost.flow.intake.slash_commands import CommandAction, is_allowed, list_specs
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.messages.address import LONGEST, parse
@@ -69,7 +70,8 @@ class ChatAgents:
         reached = self._list_reached(db, said, policy)
         agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
         demo = any(each.get("provider") == DEMO for each in agents) and is_first_run(db, self._config, visitor.user)
-        return {"agents": agents, "choices": _list_choices(db, said, policy), "demo": demo}
+        choices, commands = _list_choices(db, said, policy), _list_commands(reached[0].rights) if reached else []
+        return {"agents": agents, "choices": choices, "commands": commands, "demo": demo}
 
     def find_session(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[Session, Rights] | None:
         """Return the conversation of the agent that gets the visitor's words here first, and what they are to that
@@ -131,6 +133,16 @@ def _list_choices(db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[dict[
         if rights is not None and check_sender(policy, rights, group.folder).allowed:
             found.append({"folder": group.folder, "name": group.name or group.folder})
     return found
+
+
+def _list_commands(rights: Rights) -> list[dict[str, str]]:
+    """List the commands for the agent here that somebody with these rights may give. Others do what the page has
+    buttons for."""
+    return [
+        {"name": each.name, "help": each.help.replace("`", "")}
+        for each in list_specs()
+        if each.listed and each.act is CommandAction.RUN and not each.anywhere and is_allowed(each.right, rights)
+    ]
 
 
 def may_see_costs(rights: Rights) -> bool:

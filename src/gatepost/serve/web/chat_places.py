@@ -18,18 +18,20 @@ from gatepost.store.messages import messages
 from gatepost.store.messages.messages import Message
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms import rooms, routes, threads
 from gatepost.store.sessions import sessions
 
 _PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
 
 
 class ThreadEntry(Struct, frozen=True):
-    """A conversation in the list. `last`: the id of what was said to people there last, 0 if we do not know."""
+    """A conversation in the list. `last`: the id of what was said to people there last, 0 if we do not know. `mark`: of
+    the person who looks, pinned or archived; '' for neither."""
 
     id: str
     title: str
     last: int
+    mark: str = ""
 
 
 class RoomThreads(Struct, frozen=True):
@@ -66,15 +68,16 @@ def _name_room(db: Db, room: str) -> str:
     return (user.name if user else "") or name
 
 
-def read_start(db: Db, hub: LocalChannel, only: str) -> tuple[list[RoomThreads], int]:
-    """`only`: of this room; '': of all."""
-    places = [RoomThreads(room, name, *_threads(db, hub, room)) for room, name in list_places(db, hub, only).items()]
+def read_start(db: Db, hub: LocalChannel, only: str, person: str) -> tuple[list[RoomThreads], int]:
+    """`only`: of this room; '': of all. `person`: who looks."""
+    found = list_places(db, hub, only)
+    places = [RoomThreads(room, name, *list_threads(db, hub, room, person)) for room, name in found.items()]
     return places, room_events.get_start_cursor(db, hub, only or None)
 
 
-def _threads(db: Db, hub: LocalChannel, room: str) -> tuple[list[ThreadEntry], int]:
-    """A room's conversations, the latest first, by their title or by what was said first as far as we look back; and
-    the last that was said outside of them."""
+def list_threads(db: Db, hub: LocalChannel, room: str, person: str) -> tuple[list[ThreadEntry], int]:
+    """A room's conversations, the latest first, and the last that was said outside of them. Each is called by its name,
+    its title or what was said first as far as we look back."""
     titles: dict[str, str] = {}
     last: dict[str, int] = {}
     for message in messages.list_latest_in_room(db, hub.instance, room, None, room_events.WINDOW):
@@ -86,7 +89,12 @@ def _threads(db: Db, hub: LocalChannel, room: str) -> tuple[list[ThreadEntry], i
     for session in sessions.list_open(db):
         if (session.instance, session.address) == (hub.instance, room) and session.thread:
             titles[session.thread] = session.title or titles.get(session.thread, "")
-    found = [ThreadEntry(thread, title, last.get(thread, 0)) for thread, title in reversed(titles.items())]
+    titles |= {thread: name for thread, name in threads.list_names(db, hub.instance, room).items() if thread in titles}
+    marks = threads.list_marks(db, person, hub.instance, room)
+    found = [
+        ThreadEntry(thread, title, last.get(thread, 0), marks.get(thread, ""))
+        for thread, title in reversed(titles.items())
+    ]
     return found, last.get("", 0)
 
 

@@ -255,6 +255,7 @@ class SitePages:
     def routes(self) -> list[Route]:
         return [
             Route("/", self.show_chat, methods=["GET"]),
+            Route("/chat/with/{room:path}", self.show_chat, methods=["GET"]),
             Route("/session", self.show_session, methods=["GET"]),
             Route("/logout", self._browsers.sign_out, methods=["POST"]),
             Route("/health", _show_health, methods=["GET"]),

@@ -92,14 +92,17 @@ def open_store(
     return SqliteStore(place.path, readers=readers, unit_s=unit_s, slow=slow)
 
 
-def copy_store_rows(old: StorePlace, new: StorePlace, report: Callable[[CopiedTable], None]) -> None:
-    """`report` gets each table that is whole on both sides. Nothing is kept before all of them are."""
-    copy_tables(_open_source(old), _open_target(new), report)
+def copy_store_rows(
+    old: StorePlace, new: StorePlace, report: Callable[[CopiedTable], None], *, running: bool = False
+) -> None:
+    """`report` gets each table that is whole on both sides. Nothing is kept before all of them are. `running`: gateways
+    may write to the old one meanwhile, if it is a database."""
+    copy_tables(_open_source(old, running), _open_target(new), report)
 
 
-def _open_source(place: StorePlace) -> AbstractContextManager[CopySource]:
+def _open_source(place: StorePlace, running: bool) -> AbstractContextManager[CopySource]:
     database = _find_database(place)
-    return database.open_source() if database else read_sqlite(place.path)
+    return database.open_source(running=running) if database else read_sqlite(place.path)
 
 
 def _open_target(place: StorePlace) -> AbstractContextManager[CopyTarget]:

@@ -16,13 +16,20 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.store.engine.damage_check import BROKEN, describe_broken
 from gatepost.store.engine.migrate import holds_store, migrate
-from gatepost.store.engine.place import StorePlace, check_single, hide_password, render_missing
+from gatepost.store.engine.place import StorePlace, check_single, render_missing
 from gatepost.store.engine.readonly import check_version, get_version
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.engine.store_copy import BATCH, SEARCH
 from gatepost.store.port import Db, Row
 
 LOGS = ("-wal", "-shm")
+# What could act on its own in a copy: by table, for a store of an old version does not have each.
+_ACTING = {
+    "budgets": "DELETE FROM budgets",
+    "channel_instances": "DELETE FROM channel_instances",
+    "switches": "DELETE FROM switches",
+    "tasks": "UPDATE tasks SET state = 'paused' WHERE state = 'active'",
+}
 
 
 class SqliteTables:
@@ -139,11 +146,6 @@ def copy_store(place: StorePlace, target: Path) -> None:
 
     Writers are not held up; what they write meanwhile is not in it.
     """
-    if place.url:
-        raise SetupError(
-            f"the store is a database, {hide_password(place.url)}: back it up with pg_dump (docs/scale.md), and the"
-            " folders of the home by a copy"
-        )
     source = place.path
     try:
         if not holds_store(source):
@@ -171,3 +173,16 @@ def save_open_store(db: Db, target: Path) -> None:
     os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db.upkeep.copy_to(made)
     os.replace(made, target)
+
+
+def silence_copy(path: Path) -> None:
+    """Take out of a copy, of any version, what would speak to somebody or keep an agent from its work there."""
+    connection = apsw.Connection(str(path))
+    try:
+        there = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        for table in sorted(there & _ACTING.keys()):
+            connection.execute(_ACTING[table])
+    except apsw.Error as error:
+        raise SetupError(f"the store in it cannot be read: {error}") from None
+    finally:
+        connection.close()

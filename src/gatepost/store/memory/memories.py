@@ -334,6 +334,7 @@ def end(db: Db, ids: Iterable[int], by: str, now: int, trust: MemoryTrust = Memo
             ended.append(memory_id)
             folders.add(str(row[0]))
             db.run("DELETE FROM memory_words WHERE memory_id = ?", (memory_id,))
+            db.run("DELETE FROM memory_vectors WHERE memory_id = ?", (memory_id,))
     for folder in sorted(folders):
         _drop_oldest(db, folder)
     return ended

@@ -1,13 +1,15 @@
 """Recall: the memories that matter to some words, among those that everybody present may be told of.
 
-Both engines use the same index, a table of words, so they find the same. Rare words count for more than common ones.
+Both engines use the same index, a table of words, so they find the same. Rare words count for more than common ones. If
+the meaning of the words is known, what is near to it is found, too, and the two lists are joined by their ranks.
 """
 
 import math
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import NamedTuple
 
 from gatepost.store.engine.table import render_marks
+from gatepost.store.memory import memory_vectors
 from gatepost.store.memory.memories import (
     MEMORIES,
     Audience,
@@ -17,6 +19,7 @@ from gatepost.store.memory.memories import (
     list_newest,
     list_stems,
 )
+from gatepost.store.memory.memory_vectors import Meaning
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
@@ -28,19 +31,45 @@ RARE, COMMON = 50, 500  # entries with a word: what is asked for first, and what
 MOST_COUNTED = 2000  # entries: what a word is worth hardly depends on more
 LENGTHS = (4, 8, 16, MOST_LOOKED_UP)  # words of a statement: few statements are prepared for all texts
 LEAST_SCORE = 1.5  # below that, what matches is chance
+MOST_RANKED, FIRST_RANKS = 20, 60  # entries of a list that is joined; how little its first ranks differ
 MOST_OVER = 20  # entries whose time is over, and that the index still has
 MOST_TOLD, LONGEST_TOLD = 6, 1200  # entries that come with a message, and their characters
 TOLD_FOR, LEAST_HEARD = 4000, 500  # characters of messages until an entry is told again, and those that each counts for
 
 
-def find(db: Db, audience: Audience, words: str, now: int, limit: int, *, least: float = 0.0) -> list[Memory]:
-    """Return the best entries for these words, of equal ones the newest. `least`: the least score."""
+def find(
+    db: Db,
+    audience: Audience,
+    words: str,
+    now: int,
+    limit: int,
+    *,
+    least: float = 0.0,
+    meaning: Meaning | None = None,
+    alike: float = 0.0,
+) -> list[Memory]:
+    """Return the best entries for these words, of equal ones the newest. `least`: the least score; `meaning`: of the
+    words; `alike`: the least likeness to it."""
     own, above = audience.readers, audience.above
     postings = [_Postings("folder = ? AND reader IN ({1})", (audience.folder, *own), len(own))]
     if above:
         postings.append(_Postings("folder IN ({1}) AND reader = 'family'", above, len(above)))
     weights = _weigh(db, audience.folders, postings, words)
-    return _find(db, weights, postings, get_condition(audience, now), limit, least)
+    most = limit if meaning is None else max(limit, MOST_RANKED)
+    found = _find(db, weights, postings, get_condition(audience, now), most, least)
+    if meaning is None:
+        return found
+    return join_by_rank(found, memory_vectors.find_nearest(db, audience, meaning, now, most, alike))[:limit]
+
+
+def join_by_rank(*ranked: Sequence[Memory]) -> list[Memory]:
+    """Return the entries of several lists, the best first. What scores mean differs between lists, ranks do not."""
+    entries = {each.id: each for found in ranked for each in found}
+    scores = dict.fromkeys(entries, 0.0)
+    for found in ranked:
+        for rank, each in enumerate(found, 1):
+            scores[each.id] += 1 / (FIRST_RANKS + rank)
+    return sorted(entries.values(), key=lambda each: (-scores[each.id], -each.id))
 
 
 def find_for_operator(db: Db, folder: str, words: str, now: int, limit: int) -> list[Memory]:

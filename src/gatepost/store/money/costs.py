@@ -178,15 +178,25 @@ def list_models(db: Db, session_id: str) -> tuple[str, ...]:
     return tuple(str(model) for (model,) in rows)
 
 
-def list_sums(db: Db, by: str, since: int = 0) -> list[CostSum]:
-    """By group, user, model (the dearest first) or day (in order), of what was let through since a moment."""
+def list_sums(db: Db, by: str, since: int = 0, folder: str = "") -> list[CostSum]:
+    """By group, user, model (the dearest first) or day (in order), of what was let through since a moment. `folder`: of
+    this group and those below it alone."""
+    place, params = get_place(folder)
     rows = db.rows(
         f"SELECT {BY[by]}, COUNT(*), SUM(input), SUM(output), SUM(cache_read), SUM(cache_write), SUM(micro),"
         " SUM(CASE WHEN measured = 0 THEN micro ELSE 0 END)"
-        f" FROM costs WHERE at >= ? GROUP BY 1 ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
-        (since,),
+        f" FROM costs WHERE at >= ?{place} GROUP BY 1 ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
+        (since, *params),
     )
     return [CostSum(_day(key) if by == "day" else key, *numbers) for key, *numbers in rows]
+
+
+def get_place(folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on the column `folder`, to follow another one, with its parameters. `0` is the character
+    behind `/`."""
+    if not folder:
+        return "", ()
+    return " AND (folder = ? OR (folder > ? AND folder < ?))", (folder, f"{folder}/", f"{folder}0")
 
 
 def _day(number: int) -> str:

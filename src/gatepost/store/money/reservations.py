@@ -176,9 +176,10 @@ def _list_asking(db: Db, reservation_id: int) -> list[AskingTurn]:
     return [AskingTurn(each.session_id, each.turn_id, "") for each in charges]
 
 
-def sum_reserved(db: Db) -> int:
-    """All that is set aside now, in millionths of a USD."""
-    row = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
+def sum_reserved(db: Db, folder: str = "") -> int:
+    """All that is set aside now, in millionths of a USD. `folder`: by this group and those below it alone."""
+    place, params = costs.get_place(folder)
+    row = db.row(f"SELECT COALESCE(SUM(worst), 0) FROM reservations WHERE 1 = 1{place}", params)
     return int(row[0]) if row else 0
 
 

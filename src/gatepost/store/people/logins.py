@@ -20,6 +20,7 @@ MOST_BROWSERS = 50  # of one identity; a further one takes the place of the one 
 MOST_LISTED = 500
 _WAYS = {  # the words for each
     "one_time_link": "One-time link",
+    "invitation": "Invitation",
     "password": "Password",
     "passkey": "Passkey",
     "oidc": "Single sign-on",

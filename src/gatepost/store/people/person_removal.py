@@ -13,6 +13,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights.acl import ACL
 from gatepost.store.rooms.direct_rooms import DIRECT_ROOMS
 from gatepost.store.rooms.engagements import STICKY_CHOICES
+from gatepost.store.rooms.threads import THREAD_MARKS
 from gatepost.store.web.links import LINK_VISITORS
 
 # (what, table, column): rows that are theirs
@@ -39,6 +40,7 @@ _OWN = (
     ("memories", "memories", "speaker"),
     ("memories", "memories", "person"),
     ("choices", "sticky_choices", "sender"),
+    ("choices", "thread_marks", "person"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
     ("identities", "users", "id"),
@@ -70,6 +72,7 @@ NAMED = (
     ("skills", "agreed_by"),
     ("switches", "turned_by"),
     ("tasks", "created_by"),
+    ("threads", "named_by"),
     ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
@@ -78,7 +81,13 @@ NAMED = (
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
-_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"), ("engagements", "engagements"))
+_BY_ROOM = (
+    ("rooms", "rooms"),
+    ("destinations", "destinations"),
+    ("tasks", "tasks"),
+    ("engagements", "engagements"),
+    ("rooms", "threads"),
+)
 _TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # theirs, in any room
 
 
@@ -133,6 +142,7 @@ _EXPORTED = (
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
     ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
     ("sticky_choices", STICKY_CHOICES.columns, "sender"),
+    ("thread_marks", THREAD_MARKS.columns, "person"),
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
@@ -158,6 +168,7 @@ def remove(db: Db, scope: PersonScope) -> None:
     marks = make_marks(scope.names)
     db.run(f"DELETE FROM tasks WHERE {_TASKS.format(marks)}", (*scope.names, *scope.names))
     db.run(f"UPDATE session_notes SET pinned = '' WHERE pinned_by IN ({marks})", scope.names)
+    db.run(f"DELETE FROM threads WHERE named_by IN ({marks})", scope.names)  # their words
     for table, column in NAMED:
         db.run(f"UPDATE {table} SET {column} = ? WHERE {column} IN ({marks})", (FORGOTTEN, *scope.names))
     db.run(f"UPDATE reservations SET user_id = '' WHERE user_id IN ({marks})", scope.names)

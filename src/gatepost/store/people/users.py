@@ -19,6 +19,7 @@ class User(Struct, frozen=True):
     id: Annotated[str, shown("Id", ShownAs.CODE)]
     name: Annotated[str, shown("Name")]
     created_at: Annotated[int, shown("Known since", ShownAs.MOMENT, head="known since")]
+    language: Annotated[str, shown("Language")] = ""  # of our own texts; '': as their browser asks for, else English
 
 
 USERS = Table("users", User)
@@ -41,9 +42,30 @@ def set_name(db: Db, user_id: str, name: str) -> bool:
     return bool(db.run("UPDATE users SET name = ? WHERE id = ?", (name, user_id)))
 
 
+def set_language(db: Db, user_id: str, language: str) -> bool:
+    """False if nobody is known by that id."""
+    return bool(db.run("UPDATE users SET language = ? WHERE id = ?", (language, user_id)))
+
+
+def find_language(db: Db, instance: str, address: str) -> str:
+    """Return the language of the only person who reads a direct room; '' if they chose none, or the room is no such
+    one."""
+    rows = db.rows(
+        "SELECT DISTINCT u.language FROM direct_room_readers r LEFT JOIN identities i ON i.identity = r.identity"
+        " JOIN users u ON u.id = COALESCE(i.person, r.identity) WHERE r.instance = ? AND r.address = ? LIMIT 2",
+        (instance, address),
+    )
+    return str(rows[0][0]) if len(rows) == 1 else ""
+
+
 @inline_read
 def get(db: Db, user_id: str) -> User | None:
     return USERS.get(db, "WHERE id = ?", user_id)
+
+
+def is_called(db: Db, name: str) -> bool:
+    """Return True if somebody has this name, in these letters."""
+    return db.row("SELECT 1 FROM users WHERE name = ? LIMIT 1", (name,)) is not None
 
 
 def list_all(db: Db) -> list[User]:

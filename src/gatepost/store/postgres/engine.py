@@ -57,8 +57,8 @@ class PostgresEngine(Struct, frozen=True):
             may_write=None if lease is None else lease.may_write,
         )
 
-    def open_source(self) -> AbstractContextManager[CopySource]:
-        return read_postgres(self.url)
+    def open_source(self, *, running: bool = False) -> AbstractContextManager[CopySource]:
+        return read_postgres(self.url, running=running)
 
     def open_target(self) -> AbstractContextManager[CopyTarget]:
         return write_postgres(self.url)

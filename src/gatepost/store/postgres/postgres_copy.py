@@ -91,8 +91,8 @@ class PostgresTables:
 
 
 @contextmanager
-def _open(url: str) -> Iterator[psycopg.Connection]:
-    """In a transaction. Nobody else may be at work."""
+def _open(url: str, *, shared: bool = False) -> Iterator[psycopg.Connection]:
+    """In a transaction. `shared`: gateways may be at work meanwhile."""
     check_url(url)
     try:
         connection = open_connection(url, "gatepost copy")
@@ -105,14 +105,15 @@ def _open(url: str) -> Iterator[psycopg.Connection]:
             " AND starts_with(application_name, 'gatepost') AND strpos(application_name, %s) > 0",
             (WRITERS,),
         ).fetchone()
-        if busy and busy[0]:
+        if busy and busy[0] and not shared:
             raise SetupError(f"a gateway uses the {render_place(url)}; stop it first (`gatepost down`)")
         yield connection
 
 
 @contextmanager
-def read_postgres(url: str) -> Iterator[PostgresTables]:
-    with _open(url) as connection:
+def read_postgres(url: str, *, running: bool = False) -> Iterator[PostgresTables]:
+    """One snapshot. `running`: gateways write meanwhile, and none of that is in it."""
+    with _open(url, shared=running) as connection:
         if connection.execute("SELECT to_regclass('schema_version')").fetchone() == (None,):
             raise SetupError(f"there is no store in the {render_place(url)}")
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")

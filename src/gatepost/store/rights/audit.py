@@ -42,6 +42,12 @@ class _TurnDetails(msgspec.Struct):
     turn: object = None
 
 
+class _CallDetails(msgspec.Struct):
+    call: str | int | None = None
+    repeated: int = 0
+    args: dict[str, Any] = {}
+
+
 class _RepeatedDetails(msgspec.Struct):
     repeated: int
 
@@ -63,6 +69,7 @@ class _SealDetails(msgspec.Struct):
 
 
 _COUNTS = '{"repeated":'  # what such details begin with: names are sorted
+_read_call = msgspec.json.Decoder(_CallDetails).decode
 _read_turn = msgspec.json.Decoder(_TurnDetails).decode
 _read_voucher = msgspec.json.Decoder(_ErasureVoucher).decode
 _read_seal = msgspec.json.Decoder(_SealDetails).decode
@@ -420,6 +427,39 @@ def list_for_turns(
         if isinstance(turn, str) and turn in found and at >= since:
             found[turn].append((at, actor, action, verdict))
     return found
+
+
+class CallCount(Struct, frozen=True):
+    """`more`: calls older than the rows that were looked at, or kept as a number alone, are not among them."""
+
+    calls: int
+    more: bool
+
+
+def count_calls(
+    db: Db, actor: str, actions: Sequence[str], since: int, room: str = "", most: int = 20_000
+) -> CallCount:
+    """Count the calls of these tools since a moment, among the newest `most` rows. `room`: only those that name it. A
+    call that was held and then made is one."""
+    first, newest = find_first_since(db, since), get_newest(db)
+    start = max(first, newest - most + 1)
+    wanted, calls, summed = {*actions}, set[str | int | None](), 0
+    for action, details in db.rows(
+        "SELECT action, details FROM audit WHERE seq >= ? AND actor = ? AND verdict IN ('allowed', 'held', 'failed')"
+        " AND details IS NOT NULL",
+        (start, actor),
+    ):
+        if action not in wanted:
+            continue
+        try:
+            call = _read_call(details)
+        except msgspec.DecodeError:  # somebody has changed it, which is not for here to say
+            continue
+        if call.repeated:
+            summed += call.repeated
+        elif not room or room in call.args.values():
+            calls.add(call.call)
+    return CallCount(len(calls) + (0 if room else summed), start > first or bool(room and summed))
 
 
 def find_first_since(db: Db, moment: int) -> int:

@@ -282,6 +282,14 @@ def find_last(db: Db, kind: RequestKind, folder: str, name: str) -> Request | No
     return REQUESTS.get(db, last, kind, folder, name)
 
 
+def has_earlier(db: Db, request: Request) -> bool:
+    """Return True if people were asked the same before, whatever became of it."""
+    same = (
+        "SELECT 1 FROM requests WHERE kind = ? AND folder = ? AND name = ? AND session_id IS NULL AND id <> ? LIMIT 1"
+    )
+    return db.row(same, (request.kind, request.folder, request.name, request.id)) is not None
+
+
 def find_last_of_group(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
     """Return the newest request by that name, of any session of the group. Withdrawn ones do not count."""
     last = "WHERE kind = ? AND folder = ? AND name = ? AND state <> 'withdrawn' ORDER BY asked_at DESC, id DESC LIMIT 1"

@@ -23,7 +23,8 @@ from gatepost.store.rights.secret_rows import UNBOUND, Secret, SecretOwner, Secr
 ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
 ANTHROPIC_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # of a subscription, made by `claude setup-token`
 OPENAI_API_KEY = "OPENAI_API_KEY"
-KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that the gateway itself uses
+GEMINI_API_KEY = "GEMINI_API_KEY"
+KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, GEMINI_API_KEY)  # those that the gateway itself uses
 
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
 VALUE_KEPT, UNREADABLE_KEPT = HOUR, 10 * SECOND  # until a value that is kept open is opened anew

@@ -34,6 +34,26 @@ class TokenState(StrEnum):
     REVOKED = "revoked"
 
 
+class InvitedRights(StrEnum):
+    """The rights that an invitation gives for its group. Each has those before it."""
+
+    TALK = "talk"
+    COSTS = "costs"  # see what it costs
+    MANAGE = "manage"
+
+
+INVITED = {
+    InvitedRights.TALK: "talk to {}",
+    InvitedRights.COSTS: "talk to {} and see its costs",
+    InvitedRights.MANAGE: "manage {}",
+}
+
+
+def render_invited(rights: InvitedRights, group: str = "it") -> str:
+    """Return what somebody who is invited may do, to follow "may"."""
+    return INVITED[rights].format(group)
+
+
 class SignatureScheme(StrEnum):
     """How a webhook's sender proves what it posts, in the way of the service that made it known."""
 
@@ -61,11 +81,13 @@ class NewToken(Struct, frozen=True, kw_only=True):
     signature: SignatureScheme = SignatureScheme.NONE
     signing_key: str = ""
     origins: str = ""  # of a chat link: pages that may show it in a frame, between blanks
+    rights: InvitedRights = InvitedRights.TALK
+    page: bool = False
 
 
 class Token(Struct, frozen=True, kw_only=True):
     """`instructions`: of a webhook, what the agent is told with what comes by it. `signing_key`: the name of the secret
-    that proves it."""
+    that proves it. `rights`: the gift of an invitation. `page`: it signs somebody new in to the web page."""
 
     id: Annotated[str, shown("Id", ShownAs.ID)]
     label: Annotated[str, shown("Label")]
@@ -82,6 +104,8 @@ class Token(Struct, frozen=True, kw_only=True):
     signing_key: str = ""
     origins: Annotated[str, shown("Sites", head="sites")] = ""
     instructions: Annotated[str, shown("Instructions")] = ""
+    rights: Annotated[InvitedRights, shown("Gives", head="gives", render=render_invited)] = InvitedRights.TALK
+    page: Annotated[bool, shown("On the page", ShownAs.FLAG, head="page", word="signs in somebody new")] = False
     uses_left: Annotated[int | None, shown("Uses left", ShownAs.NUMBER, head="uses left", empty="any")]
     created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
     expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="until")]

@@ -34,6 +34,7 @@ def test_a_page_of_the_menu_has_the_pages_of_its_section_as_tabs_and_a_single_on
     tabs = make_tabs(shown, find("/people"))
     assert [(each.label, each.is_current) for each in tabs] == [
         ("People", True),
+        ("Invite", False),
         ("Rights", False),
         ("Sign-ins", False),
     ]

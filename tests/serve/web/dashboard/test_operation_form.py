@@ -129,7 +129,7 @@ def test_inputs_have_words_examples_and_what_a_browser_may_fill_in() -> None:
     [
         ("api_token.add", "API token: add", "API token added."),
         ("token.rm", "Token: remove", "Token removed."),
-        ("group.write_file", "Group: write file", "File saved."),
+        ("group.write_file", "Agent: write file", "File saved."),
         ("login.set_password", "Sign-in: set password", "Password saved."),
         ("settings.unset", "Setting: unset", "Setting removed."),
         ("panic.on", "Panic: on", "Everything is stopped."),

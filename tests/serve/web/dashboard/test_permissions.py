@@ -3,7 +3,14 @@
 from gatepost.access.grants import parse
 from gatepost.access.subjects import Subject
 from gatepost.serve.control.arguments.access import VisibleTool
-from gatepost.serve.web.dashboard.permissions import SENTENCES, make_choice, render_exception
+from gatepost.serve.web.dashboard.permissions import (
+    ACTS,
+    SENTENCES,
+    make_choice,
+    make_place_choices,
+    make_sentence_form,
+    render_exception,
+)
 from gatepost.serve.web.dashboard.view import Choice
 
 SEND = VisibleTool(name="send", group="messages", effects=[Subject.SPEAK], summary="", held=[])
@@ -20,7 +27,7 @@ def choose(
 
 
 def test_every_kind_of_effect_has_a_sentence() -> None:
-    assert {*SENTENCES} == {*Subject}
+    assert {*SENTENCES} == {*Subject} == {*ACTS}
 
 
 def test_what_holds_is_marked_and_each_other_answer_is_a_button() -> None:
@@ -47,3 +54,19 @@ def test_exceptions_are_said_in_words_and_no_more_than_three() -> None:
     many = choose("!send", "hold send", "send", "speak(jid=web:*)").note
     assert many == "But: never send, asks first, send, freely send and 1 more."
     assert render_exception(parse("!speak(jid=discord:*)")) == "never in some rooms"
+
+
+def test_an_answer_for_one_room_is_a_sentence_with_its_name() -> None:
+    rules = [parse(each) for each in ("hold speak(jid=web:1)", "!hand_out(jid=web:2)", "speak(jid=web:*)")]
+    found = make_place_choices("acme", rules, {"web:1": "General"}, writes=True)
+    assert {each.sentence for each in found} == {"Writes by itself: General", "Sends files out: web:2"}
+    [general] = [each for each in found if "General" in each.sentence]
+    assert [each.is_chosen for each in general.options] == [False, True, False]
+    assert general.options[2].action is not None and general.options[2].action.args["room"] == "web:1"
+    assert choose("hold speak(jid=web:1)").note == ""  # it is said there
+
+
+def test_a_sentence_is_built_from_words_alone() -> None:
+    form = make_sentence_form("acme", {"web:1": "General"})
+    assert [each.shown for each in form.inputs][1:] == [("anyone, anywhere", "General"), ("ask me", "no", "yes")]
+    assert not [word for each in form.inputs for word in each.shown if "_" in word]

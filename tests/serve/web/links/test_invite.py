@@ -68,6 +68,7 @@ async def test_the_page_says_what_it_gives_and_a_press_accepts_it(site: Any) -> 
             "obstacle": "",
             "accepted": "",
             "person": "Ann",
+            "gives": "talk to Acme & <b>sons</b>",
         }
         assert await list_groups(site, ANN) == () and await count_left(site) == 1  # nothing has changed so far
         done = (await post(browser, "accept", code)).json()

@@ -166,6 +166,7 @@ def test_words_of_strangers_stay_words() -> None:
         address="/dashboard/",
         now=NOW,
         prefix="/dashboard",
+        viewed=None,
         export_query=lambda kind: kind,
     )
     assert "<script" not in shown.lower() and shown.count("alert(1)") >= 8

@@ -5,9 +5,18 @@ from typing import Any
 import pytest
 
 from gatepost.core.records import replace
+from gatepost.core.settings import SETTINGS
 from gatepost.serve.control.arguments.settings import SettingChange, SettingOrigin, SettingShape, SettingView
-from gatepost.serve.web.dashboard.view import DiffBlock, InputKind, Note, StepForm
-from gatepost.serve.web.pages.settings import is_shown, make_change, make_preview, render_value
+from gatepost.serve.web.dashboard.view import DiffBlock, Disclosure, InputKind, Note, StepForm, TableBlock
+from gatepost.serve.web.pages.settings import (
+    OTHER,
+    find_subject,
+    is_shown,
+    list_by_subject,
+    make_change,
+    make_preview,
+    render_value,
+)
 
 SETTING = SettingView(
     name="x",
@@ -91,3 +100,17 @@ async def test_looking_at_a_change_writes_nothing_and_the_button_does(site: Any)
         assert (await browser.get("/dashboard/settings/no.such")).status_code == 404
         done = await browser.post("/dashboard/do/settings.unset", data={"name": "log.level"})
         assert done.status_code == 200 and path.read_text() == "[log]\n"
+
+
+def test_every_setting_stands_below_a_subject() -> None:
+    assert [name for name in SETTINGS if find_subject(name) == OTHER] == []
+
+
+def test_what_somebody_set_comes_first_and_each_subject_is_folded() -> None:
+    usual = replace(SETTING, name="log.level", origin=SettingOrigin.DEFAULT)
+    changed, *folded = list_by_subject([replace(SETTING, name="keep.days"), usual])
+    assert isinstance(changed, TableBlock) and len(changed.rows) == 1
+    assert [each.label for each in folded if isinstance(each, Disclosure)] == [
+        "Keeping and backups (1)",
+        "This machine (1)",
+    ]

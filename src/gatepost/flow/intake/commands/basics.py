@@ -1,9 +1,11 @@
 """Commands of the gateway itself: /help, /ping and /chatid. Those that are acted on elsewhere are declared here as
 well: answers to requests, codes, and commands of the agent's own program."""
 
+from gatepost.core.languages.catalogue import NAMES, list_languages
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, declare_command
 from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, render_help
+from gatepost.store.people import users
 
 
 @chat_command("help", right=CommandRight.EVERYBODY, help="this list", anywhere=True)
@@ -26,6 +28,23 @@ def answer_ping(call: CommandCall) -> IntakeResult:
 def answer_chatid(call: CommandCall) -> IntakeResult:
     arrival = call.context.arrival
     return call.answer(f"{arrival.address} (channel {arrival.instance})")
+
+
+@chat_command(
+    "language",
+    right=CommandRight.EVERYBODY,
+    help="the language in which the gateway itself speaks to you",
+    usage="LANGUAGE",
+    anywhere=True,
+)
+def choose_language(call: CommandCall) -> IntakeResult:
+    known = ", ".join(f"`{each}` ({NAMES.get(each, each)})" for each in list_languages())
+    wished, db = call.command.rest.strip().lower(), call.context.db
+    if wished not in list_languages():
+        return call.refuse(f"Write one of these behind it: {known}.")
+    if not users.set_language(db, call.names[0], wished):
+        return call.refuse("You are not known here yet. Whoever runs this gateway can let you in.")
+    return call.answer("From now on I speak English to you, where I speak for myself.")
 
 
 def _find_agent(call: CommandCall) -> str:

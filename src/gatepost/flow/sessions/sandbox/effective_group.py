@@ -19,7 +19,7 @@ from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.egress.endpoints import BASES, gateway_base, own_bases
+from gatepost.egress.endpoints import BASES, KEYS, gateway_base, own_bases
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.groups import WORLD
@@ -29,12 +29,11 @@ from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.groups import Group
 
-ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
-KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
+BEGINNINGS = {"claude-": "anthropic", "gemini-": "google"}  # of models' names; the others listed are OpenAI's
 PROVIDERS_OPTION, MODELS_OPTION = "chat_providers", "chat_models"
 FOLDER = setting(
     "agents.folder",
@@ -121,9 +120,8 @@ def is_text_model(price: Price) -> bool:
 
 def vendor_of(model: str, otherwise: str) -> str:
     """A model that only the operator lists can be anybody's: it is where the provider asks."""
-    if model.startswith(ANTHROPICS):
-        return "anthropic"
-    return "openai" if model in load_shipped_prices() else otherwise
+    vendor = next((vendor for begins, vendor in BEGINNINGS.items() if model.startswith(begins)), "")
+    return vendor or ("openai" if model in load_shipped_prices() else otherwise)
 
 
 def list_providers(db: Db, choices: ProviderChoices, group: Group) -> list[str]:

@@ -27,6 +27,7 @@ PROGRAMS = setting(
     "programs", (), help="Programs for agents, `name=/absolute/path` each: seen in every sandbox, first on its PATH."
 )
 BIN = "/opt/gatepost/bin"
+PACKAGES = "/opt/gatepost/npm"  # of Node programs, whose script needs the files beside it
 USUAL = ("rg", "uv", "uvx")  # programs that agents get if this machine has them in any place
 
 _log = log.get("sessions")
@@ -94,7 +95,16 @@ def program_mounts(config: Config, home: Home, provider: str) -> list[Mount]:
     for name in USUAL:
         if name not in wanted and (path := find_usual_program(config, home, name)) is not None:
             found[name] = path
-    return [Mount(source=path, target=f"{BIN}/{name}") for name, path in found.items()]
+    return [_make_program_mount(name, path) for name, path in found.items()]
+
+
+def _make_program_mount(name: str, path: Path) -> Mount:
+    package = npm_programs.find_package(path)
+    return (
+        Mount(source=path, target=f"{BIN}/{name}")
+        if package is None
+        else Mount(source=package, target=f"{PACKAGES}/{name}")
+    )
 
 
 def find_usual_program(config: Config, home: Home, name: str) -> Path | None:

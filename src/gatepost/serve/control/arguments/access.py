@@ -37,7 +37,10 @@ class NewGrantRule(GrantRuleFields, frozen=True, kw_only=True):
 
 
 class GrantRuleRemoval(GrantRuleFields, frozen=True, kw_only=True):
+    """`was_last`: no other rule of the group stood behind it, so it can be added again as it was."""
+
     removed: int
+    was_last: bool = False
 
 
 class RoleMemberFields(Struct, frozen=True):
@@ -82,11 +85,32 @@ class GroupPermission(Struct, frozen=True, kw_only=True):
 @declares("grant.choose", right=GRANTS_WRITE)
 class ChoosePermissionArgs(OperationArgs[GroupPermission], frozen=True):
     """Say whether the agent of FOLDER may do a kind of thing: yes, ask first, or no. Rules about single tools or rooms
-    stay, as exceptions."""
+    stay, as exceptions. With --room the answer is such an exception itself."""
 
     folder: Annotated[str, argument("The group.", scope=True, examples=("acme/eng",))]
     subject: Annotated[Subject, argument("What it does.")]
     permission: Annotated[Permission, argument("The answer.")]
+    room: Annotated[str, option("Only in this room.", metavar="ADDRESS", examples=("telegram:group/1",))] = ""
+
+
+class PermissionPreview(Struct, frozen=True, kw_only=True):
+    """What an answer would have done to the calls of the last week. `exact`: the rules that it would write. `calls`:
+    how many it is about; `more`: there may be more, which are older or of which only the number was kept."""
+
+    calls: int
+    more: bool
+    exact: str
+    text: str
+
+
+@declares("grant.preview", right=GRANTS_READ, needs_home=True)
+class PreviewPermissionArgs(OperationArgs[PermissionPreview], frozen=True):
+    """Say what an answer would have done to the calls of the last week, and the exact rule. Nothing is changed."""
+
+    folder: Annotated[str, argument("The group.", scope=True, examples=("acme/eng",))]
+    subject: Annotated[Subject, argument("What it does.")]
+    permission: Annotated[Permission, argument("The answer.")]
+    room: Annotated[str, option("Only in this room.", metavar="ADDRESS", examples=("telegram:group/1",))] = ""
 
 
 @declares("grant.rm", right=GRANTS_WRITE)

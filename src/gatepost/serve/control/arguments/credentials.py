@@ -11,7 +11,7 @@ from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.people.passkeys import Passkey
 from gatepost.store.rights.api_tokens import ApiToken
-from gatepost.store.rights.tokens import Token, TokenState
+from gatepost.store.rights.tokens import InvitedRights, Token, TokenState
 
 TOKENS_READ, TOKENS_WRITE = "tokens.read", "tokens.write"
 LONGEST_LABEL = 100
@@ -30,6 +30,7 @@ class TokenView(Token, frozen=True, kw_only=True):
 
 class NewTokenView(Struct, frozen=True, kw_only=True):
     """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers it.
+    Of an invitation to the page there is the link alone.
     `signing_secret`: what the service signs with, if it was made here."""
 
     secret: str
@@ -79,6 +80,9 @@ class AddInvitationArgs(OperationArgs[NewTokenView], frozen=True):
 
     People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of their own
     below FOLDER, made from FOLDER's prototype/ folder.
+
+    With --page its link also signs in somebody who is new here, once, under a name that they choose. It gives nobody
+    more than its maker may do, when it is made and when it is accepted.
     """
 
     folder: TokenFolder
@@ -86,6 +90,10 @@ class AddInvitationArgs(OperationArgs[NewTokenView], frozen=True):
     days: TokenDays = 7
     own_group: Annotated[bool, option("Give each of them a group of their own below FOLDER.")] = False
     label: Annotated[str, option("Its purpose, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
+    rights: Annotated[InvitedRights, option("Let them talk to the agent, also see its costs, or manage it.")] = (
+        InvitedRights.TALK
+    )
+    page: Annotated[bool, option("Let somebody new sign in to the web page by its link.")] = False
 
 
 @declares("invite.list", right=TOKENS_READ, reads=True)

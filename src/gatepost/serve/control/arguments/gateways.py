@@ -96,6 +96,11 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     checked_at: int = 0
 
 
+@declares("home.close", right="mend", needs_home=True)
+class CloseHomeArgs(OperationArgs[list[str]], frozen=True):
+    """Close the private files of the home to other users of this machine, and list those that were open."""
+
+
 @declares("doctor.run", right="doctor", offline=False)
 class RunDoctorArgs(OperationArgs[DoctorReport], frozen=True):
     """Look at everything that `gatepost doctor` looks at: each finding, the worst first, with the way out.

@@ -136,6 +136,8 @@ class SetBudgetArgs(OperationArgs[BudgetView], frozen=True):
 class ShowBudgetsArgs(OperationArgs[list[BudgetView]], frozen=True):
     """All budgets, with what is spent and what is set aside for calls that run."""
 
+    folder: Annotated[str, option("Only of this group and those below it.", scope=True)] = ""
+
 
 @declares("cost.show", right="budgets.read", reads=True)
 class ShowCostArgs(OperationArgs[SpendingReport], frozen=True):
@@ -146,3 +148,4 @@ class ShowCostArgs(OperationArgs[SpendingReport], frozen=True):
 
     by: Annotated[Literal["group", "user", "model", "day"], option("The column to add up by.")] = "group"
     days: Annotated[int, option("Only the last so many days (UTC; 0: all).", least=0)] = 0
+    folder: Annotated[str, option("Only of this group and those below it.", scope=True)] = ""

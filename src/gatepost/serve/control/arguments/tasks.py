@@ -12,6 +12,17 @@ from gatepost.store.schedule.firings import FiringState, RunCosts
 from gatepost.store.schedule.tasks import Task, TaskFields
 
 READ, WRITE = "tasks.read", "tasks.write"
+WHEN = option(
+    "When, in words: once, or again and again.",
+    metavar="WORDS",
+    examples=(
+        "every weekday at 9:00",
+        "tomorrow at 18:00",
+        "in two hours",
+        "every 1st of the month at 8:00",
+        "every 30 minutes",
+    ),
+)
 TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]
 
 
@@ -81,10 +92,11 @@ class RunningTask(Struct, frozen=True, kw_only=True):
 class AddTaskArgs(TaskFields, OperationArgs[AddedTask], frozen=True, kw_only=True):
     """Have the agent of FOLDER do something at a time (--prompt), or deliver a text then (--text), which wakes nobody.
 
-    Say when with one of --at, --cron and --every.
+    Say when with --when, in words, or exactly with one of --at, --cron and --every.
     """
 
     folder: Annotated[str, argument("The group whose task it is.", scope=True, examples=("acme/eng",))]
+    when: Annotated[str, WHEN] = ""
     at: Annotated[
         str,
         option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00", "2027-01-31T09:00:00+01:00")),
@@ -130,6 +142,7 @@ class SetTaskArgs(GivenTaskFields, OperationArgs[TaskView], frozen=True, kw_only
     """
 
     id: TaskId
+    when: Annotated[str | None, WHEN] = None
     at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00"))] = None
     cron: Annotated[str | None, option("Five fields, or @daily and the like.", metavar="FIELDS")] = None
     every: Annotated[str | None, option("Again and again, so far apart.", metavar="DURATION")] = None
@@ -169,6 +182,31 @@ class NextFiringsArgs(OperationArgs[list[ComingFiring]], frozen=True):
 
     id: Annotated[str, argument("Only of this task.", "task")] = ""
     limit: Annotated[int, option("At most so many.", least=1, most=500)] = 50
+
+
+class SchedulePreview(Struct, frozen=True, kw_only=True):
+    """What is understood of a schedule. `text`: all of it in a sentence."""
+
+    words: str
+    exact: str
+    zone: str
+    coming: list[str]
+    text: str
+
+
+@declares("task.preview", right=READ)
+class PreviewTaskArgs(OperationArgs[SchedulePreview], frozen=True, kw_only=True):
+    """Say what is understood of a time or schedule, and when it would be next. Nothing is made.
+
+    Say when with WORDS, or exactly with one of --at, --cron and --every.
+    """
+
+    when: Annotated[str, argument("When, in words.", "words", examples=("every weekday at 9:00",))] = ""
+    folder: Annotated[str, option("The group whose task it would be.", scope=True, metavar="FOLDER")] = ""
+    at: Annotated[str, option("Once, at this time.", metavar="TIME")] = ""
+    cron: Annotated[str, option("Five fields.", metavar="FIELDS")] = ""
+    every: Annotated[str, option("Again and again, so far apart.", metavar="DURATION")] = ""
+    tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
 
 
 @declares("task.pause", right=WRITE)

@@ -63,6 +63,20 @@ class ShowUserArgs(OperationArgs[UserDetails], frozen=True):
     id: UserId
 
 
+class ViewedPerson(Struct, frozen=True):
+    """`id`: '' for oneself."""
+
+    id: str
+    name: str
+
+
+@declares("user.view", right="users.view")
+class ViewAsUserArgs(OperationArgs[ViewedPerson], frozen=True):
+    """See the web page as somebody does, to find out what they may see. Nothing can be done meanwhile. For owners."""
+
+    id: Annotated[str, option("One of the person's identities (default: oneself again).", metavar="ID")] = ""
+
+
 @declares("user.add", right=USERS_WRITE)
 class AddUserArgs(OperationArgs[UserDetails], frozen=True):
     """Make somebody known. That alone lets nobody in: `role` and `member` do."""
@@ -77,6 +91,19 @@ class RenameUserArgs(OperationArgs[UserDetails], frozen=True):
 
     id: UserId
     name: Annotated[str, argument("The name."), Meta(min_length=1, max_length=100)]
+
+
+@declares("user.language", right=USERS_WRITE, answers_all=True)
+class ChooseLanguageArgs(OperationArgs[UserDetails], frozen=True):
+    """Choose the language in which the gateway itself speaks to a person: the page, its notices, answers to commands.
+
+    Everybody may choose their own.
+    """
+
+    language: Annotated[
+        str, argument("The language; empty: as the browser asks for.", "LANGUAGE", examples=("de", "en"))
+    ]
+    id: Annotated[str, option("One of the person's identities (default: your own).")] = ""
 
 
 @declares("user.role", right=USERS_WRITE)

@@ -5,14 +5,17 @@ turn.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
 from gatepost.access.acl import list_valid_rows
+from gatepost.access.choices import Permission, put_answer, put_room_answer
 from gatepost.access.grants import parse
 from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
+from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.records import extend
@@ -44,6 +47,8 @@ from gatepost.serve.control.arguments.access import (
     ListToolsArgs,
     NewGrantRule,
     NewRoleMember,
+    PermissionPreview,
+    PreviewPermissionArgs,
     RemoveAclRowArgs,
     RemoveGrantRuleArgs,
     RemovePinnedRuleArgs,
@@ -54,12 +59,13 @@ from gatepost.serve.control.arguments.access import (
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.port import Db
-from gatepost.store.rights import acl
+from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups, pinned_rules
 from gatepost.store.sessions.pinned_rules import PinnedRule
 from gatepost.tools.contract import TOOLS, Tool
 
+PREVIEWED = 7 * DAY  # of recorded calls, which say what an answer would have done
 LONGEST_RULE = 2000  # characters
 LONGEST_RULES_TOGETHER = 8000  # of one group: they are part of every turn
 
@@ -140,20 +146,62 @@ async def add_grant_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGran
 
 @operation
 async def choose_permission(deps: OperationDeps, args: ChoosePermissionArgs) -> GroupPermission:
-    given = (args.folder, args.subject, args.permission, deps.caller, deps.clock.now())
+    given = (args.folder, args.subject, args.permission, deps.caller, deps.clock.now(), args.room)
     rules = await _write_grants(deps, lambda db: grant_changes.set_permission(db, *given))
     return GroupPermission(folder=args.folder, subject=args.subject, permission=args.permission, rules=rules)
 
 
 @operation
+async def preview_permission(deps: OperationDeps, args: PreviewPermissionArgs) -> PermissionPreview:
+    tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
+    names = [name for name, each in tools.items() if args.subject in each.effects.subjects]
+    if args.room:
+        grant_changes.check_ruled_room(args.subject, args.room)
+    return await deps.store.read(_preview_permission, args, names, deps.clock.now() - PREVIEWED)
+
+
+def _preview_permission(db: Db, args: PreviewPermissionArgs, tools: list[str], since: int) -> PermissionPreview:
+    if groups.get(db, args.folder) is None:
+        raise NotFound("group", args.folder, "`gatepost group list` shows them")
+    rules = [parse(each.text) for each in acl.list_rules(db, args.folder)]
+    if args.room:
+        texts = put_room_answer(rules, args.subject, args.permission, args.room)
+    else:
+        texts = put_answer(rules, args.subject, args.permission)
+    new = Counter(texts) - Counter(rule.text for rule in rules)
+    found = audit.count_calls(db, f"agent:{args.folder}", tools, since, args.room)
+    return PermissionPreview(
+        calls=found.calls,
+        more=found.more,
+        exact=", ".join(new) or "no further rule",
+        text=render_preview(args.permission, found.calls, more=found.more),
+    )
+
+
+def render_preview(permission: Permission, calls: int, *, more: bool) -> str:
+    """Return what an answer would have done, in a sentence."""
+    number = f"at least {calls}" if more and calls else str(calls)
+    if not calls:
+        return (
+            "It did nothing of the kind in the last week." if not more else "Nothing of the kind is known of last week."
+        )
+    if permission is Permission.ASK:
+        return f"This would have asked {number} {'time' if calls == 1 else 'times'} in the last week."
+    these = f"{number} {'call' if calls == 1 else 'calls'} of the last week"
+    return f"This would have refused {these}." if permission is Permission.NO else f"{these} would have asked nobody."
+
+
+@operation
 async def remove_grant_rule(deps: OperationDeps, args: RemoveGrantRuleArgs) -> GrantRuleRemoval:
-    def remove(db: Db) -> int:
+    def remove(db: Db) -> GrantRuleRemoval:
+        there = [each.text for each in acl.list_rules(db, args.folder)]
         gone = acl.remove_rule(db, args.folder, args.rule)
         if not gone:
             raise NotFound("rule", f"{args.rule} of {args.folder}", "`gatepost grant list` shows them")
-        return gone
+        was_last = gone == 1 and there[-1] == args.rule
+        return GrantRuleRemoval(folder=args.folder, rule=args.rule, removed=gone, was_last=was_last)
 
-    return GrantRuleRemoval(folder=args.folder, rule=args.rule, removed=await _write_grants(deps, remove))
+    return await _write_grants(deps, remove)
 
 
 @operation

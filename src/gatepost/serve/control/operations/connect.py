@@ -19,7 +19,15 @@ from gatepost.core.record_changes import parse_texts
 from gatepost.core.settings import Config
 from gatepost.egress import prices
 from gatepost.egress.contract import Spender
-from gatepost.egress.endpoints import BASES, OPTIONS, EndpointVerdict, base_in_force, probe_endpoint, read_own_base
+from gatepost.egress.endpoints import (
+    BASES,
+    KEYS,
+    OPTIONS,
+    EndpointVerdict,
+    base_in_force,
+    probe_endpoint,
+    read_own_base,
+)
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import find_key
 from gatepost.egress.prices import FILE
@@ -57,7 +65,6 @@ from gatepost.serve.control.arguments.connect import (
 from gatepost.serve.control.arguments.groups import GroupChange, SetGroupArgs
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
-    KEYS,
     get_agent,
     get_secret_name,
     has_command,
@@ -70,6 +77,7 @@ from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.local_models import find_local, probe_model
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
+from gatepost.serve.control.operations.gateways import get_doctor_runs
 from gatepost.serve.control.operations.spending import put_price
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
@@ -156,6 +164,7 @@ async def install(deps: OperationDeps, args: InstallAgentArgs) -> ConnectCheck:
         lacked = await asyncio.to_thread(install_agent, deps.home, chosen, said.append)
     except SetupError as error:
         return ConnectCheck(trouble="install", reason=str(error))
+    get_doctor_runs(deps).forget()
     return ConnectCheck(text=f"{chosen.title} was installed." if lacked else f"{chosen.title} is installed.")
 
 

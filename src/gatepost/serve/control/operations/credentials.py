@@ -88,13 +88,16 @@ async def create_invitation(deps: OperationDeps, args: AddInvitationArgs) -> New
         own_group=args.own_group,
         label=clean(args.label),
         created_by=deps.caller,
+        rights=args.rights,
+        page=args.page,
     )
 
     def issue(db: Db) -> NewTokenView:
         made = invitations.issue(db, new, now)
         return NewTokenView(secret=made.code, token=_make_token_view(made.token, now))
 
-    return _add_url(deps, await deps.write(issue))
+    made = _add_url(deps, await deps.write(issue))
+    return replace(made, secret="") if args.page and made.url else made  # the link has it
 
 
 @operation

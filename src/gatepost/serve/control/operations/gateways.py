@@ -19,6 +19,7 @@ from gatepost.flow.gateways.group_place import PLACE
 from gatepost.flow.reports import PanicResult
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.gateways import (
+    CloseHomeArgs,
     DoctorReport,
     DrainGatewayArgs,
     ForgetGatewayArgs,
@@ -33,6 +34,7 @@ from gatepost.serve.control.arguments.gateways import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.health.findings import FindingLevel
+from gatepost.serve.health.machine_checks import close_to_others
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState
@@ -185,6 +187,10 @@ class DoctorRuns:
             self._running = asyncio.create_task(self._run())
         return await asyncio.shield(self._running)  # whoever leaves does not end it for the others
 
+    def forget(self) -> None:
+        """Something was mended: the next who asks is told how it is now."""
+        self._last = None
+
     async def _run(self) -> DoctorReport:
         found = parse_report(await run_doctor(self._home))
         self._last = msgspec.structs.replace(found, checked_at=self._clock.now())
@@ -226,5 +232,16 @@ def parse_report(printed: bytes) -> DoctorReport:
 
 @operation
 async def run_checks(deps: OperationDeps, args: RunDoctorArgs) -> DoctorReport:
+    return await get_doctor_runs(deps).get_report(args.fresh)
+
+
+def get_doctor_runs(deps: OperationDeps) -> DoctorRuns:
     runs: DoctorRuns = deps.extra.setdefault(DOCTOR, DoctorRuns(deps.home, deps.clock))
-    return await runs.get_report(args.fresh)
+    return runs
+
+
+@operation
+async def close_home(deps: OperationDeps, args: CloseHomeArgs) -> list[str]:
+    closed = await asyncio.to_thread(close_to_others, deps.home)
+    get_doctor_runs(deps).forget()
+    return [str(each) for each in closed]

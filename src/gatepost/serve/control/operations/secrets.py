@@ -13,7 +13,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import extend
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
-from gatepost.egress import audio, rules, secret_bindings, speech
+from gatepost.egress import audio, embeddings, rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import EgressTarget
 from gatepost.serve.control.arguments.secrets import (
@@ -81,6 +81,9 @@ def find_key_origin(db: Db, home: Home, folder: str, name: str) -> str:
     if name == speech.TTS_API_KEY:
         base = speech.find_speech_base(settings.load_declared(home.path, speech.BASE))
         return base.origin if base else ""
+    if name == embeddings.EMBEDDING_API_KEY:
+        endpoint = embeddings.find_embedding_endpoint(settings.load_declared(home.path, *embeddings.SETTINGS))
+        return endpoint.base.origin if endpoint else ""
     if name == audio.TRANSCRIBE_API_KEY:
         found = audio.find_transcription_endpoint(
             settings.load_declared(home.path, audio.BASE, audio.MODEL, audio.PRICE)
@@ -109,7 +112,7 @@ async def set_secret(deps: OperationDeps, args: SetSecretArgs) -> SetSecretResul
     name, value, place = check_name(args.name), check_key(args.name, args.value), parse_owner(args.folder, args.user)
     keyring, now = Keyring(deps.home), deps.clock.now()
     given = read_origin(args.origin) if args.origin else ""
-    if given and name not in (speech.TTS_API_KEY, audio.TRANSCRIBE_API_KEY, *VENDORS):
+    if given and name not in (speech.TTS_API_KEY, audio.TRANSCRIBE_API_KEY, embeddings.EMBEDDING_API_KEY, *VENDORS):
         raise Invalid("for", f"{name} is no model's key; `gatepost secret bind {name} HOST` has it sent to a host")
 
     def insert(db: Db) -> SetSecretResult:

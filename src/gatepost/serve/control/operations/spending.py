@@ -125,7 +125,13 @@ def show_budgets(db: Db, args: ShowBudgetsArgs, now: int) -> list[BudgetView]:
     found = budgets.list_all(db, now)
     caps = budgets.list_set_caps(db)
     scopes = dict.fromkeys([*(each.scope for each in found), *map(_get_scope, caps)])
+    if args.folder:
+        scopes = dict.fromkeys(each for each in scopes if _is_of_group(each, args.folder))
     return [_make_view(scope, found, caps) for scope in scopes]
+
+
+def _is_of_group(scope: BudgetScope, folder: str) -> bool:
+    return scope.kind is BudgetScopeKind.GROUP and f"{scope.name}/".startswith(f"{folder}/")
 
 
 @read_operation
@@ -133,14 +139,14 @@ def show_cost(db: Db, args: ShowCostArgs, now: int) -> SpendingReport:
     if args.days < 0:
         raise Invalid("days", f"{args.days} is negative; 0 means all")
     since = max(start_of_period(Period.DAY, now) - (args.days - 1) * DAY, 0) if args.days else 0
-    rows = costs.list_sums(db, args.by, since)
+    rows = costs.list_sums(db, args.by, since, args.folder)
     total = sum(row.micro for row in rows)
     return SpendingReport(
         by=args.by,
         since=iso(since or None),
         total_usd=to_usd_number(total),
         total_micro=total,
-        reserved_usd=to_usd_number(reservations.sum_reserved(db)),
+        reserved_usd=to_usd_number(reservations.sum_reserved(db, args.folder)),
         rows=[_make_row(args.by, row) for row in rows],
     )
 

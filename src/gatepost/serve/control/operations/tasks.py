@@ -15,7 +15,17 @@ from gatepost.flow.schedule.firing import FiredRooms, schedule_of
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRules, read_rules
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
-from gatepost.flow.schedule.times import next_after, parse_spoken_time, parse_when, parse_zone
+from gatepost.flow.schedule.times import (
+    check_interval,
+    list_coming,
+    next_after,
+    parse_schedule,
+    parse_spoken_time,
+    parse_when,
+    parse_zone,
+    render_moment,
+    render_schedule,
+)
 from gatepost.messages.inbound import is_person
 from gatepost.serve.control.arguments.tasks import (
     AddedTask,
@@ -25,9 +35,11 @@ from gatepost.serve.control.arguments.tasks import (
     ListTasksArgs,
     NextFiringsArgs,
     PauseTaskArgs,
+    PreviewTaskArgs,
     ResumeTaskArgs,
     RunningTask,
     RunTaskArgs,
+    SchedulePreview,
     SetTaskArgs,
     ShowTaskArgs,
     TaskDetails,
@@ -39,9 +51,11 @@ from gatepost.store.port import Db
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState, Run, RunCosts
-from gatepost.store.schedule.tasks import Task, TaskFields, TaskState
+from gatepost.store.schedule.tasks import ScheduleKind, Task, TaskFields, TaskState
 from gatepost.store.sessions import agents, groups
 
+TIMES = ("when", "at", "cron", "every")
+MOST_PREVIEWED = 3
 NONE = "none"  # takes a limit away
 EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
 
@@ -63,7 +77,7 @@ def _list_views(db: Db, found: Sequence[Task]) -> list[TaskView]:
 async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
     rules, now = read_rules(deps.config), deps.clock.now()
     zone = parse_zone(args.tz or rules.zone, "tz")
-    when = parse_when(args.at, args.cron, args.every, zone, now)
+    when = parse_when(args.at, args.cron, args.every, zone, now, args.when)
     until = parse_spoken_time(args.until, zone, now, "until") if args.until.strip() else ""
     if args.agent and (args.room or args.text):
         raise Invalid("agent", "a managed agent has a room of its own and is given a prompt")
@@ -81,7 +95,7 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
         max_cost=_parse_cost(args.max_cost),
         expires_at=until,
         created_by=deps.caller,
-        when_field="every" if args.every.strip() else "cron",
+        when_field=next((name for name in TIMES if getattr(args, name).strip()), "when"),
         end_field="until",
     )
     new = task_changes.make_task(asked, rules, now)
@@ -94,6 +108,22 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
     made = await deps.write(insert)
     deps.events.tasks()
     return made
+
+
+@operation
+async def preview(deps: OperationDeps, args: PreviewTaskArgs) -> SchedulePreview:
+    """A task's own checks of its times are among those that it makes: what is shown could be saved."""
+    rules, now = read_rules(deps.config), deps.clock.now()
+    zone = parse_zone(args.tz or rules.zone, "tz")
+    when = parse_when(args.at, args.cron, args.every, zone, now, args.when)
+    field = next(name for name in TIMES if getattr(args, name).strip())
+    schedule, first = parse_schedule(when, zone, now, field)
+    check_interval(schedule, first, rules.least, field)
+    coming = list_coming(schedule, first, MOST_PREVIEWED)
+    words = render_schedule(schedule)
+    shown = "; ".join(render_moment(at, zone) for at in coming)
+    text = f"{words[:1].upper()}{words[1:]} ({zone}): {shown}" + ("." if schedule.kind is ScheduleKind.ONCE else "; …")
+    return SchedulePreview(words=words, exact=when, zone=zone, coming=[iso(at, zone) or "" for at in coming], text=text)
 
 
 def _get_person(deps: OperationDeps) -> str:
@@ -121,12 +151,14 @@ async def set_task(deps: OperationDeps, args: SetTaskArgs) -> TaskView:
 def _make_change(args: SetTaskArgs, task: Task, rules: TaskRules, now: int) -> TaskChange:
     """Make the change of a task from the arguments. Fields that are not named stay. It is a pure function."""
     if args == SetTaskArgs(id=args.id):
-        raise Invalid("task", "say what to change: --prompt, --text, --cron, --every, --at, --room, --title or another")
+        raise Invalid(
+            "task", "say what to change: --prompt, --text, --when, --cron, --every, --at, --room, --title or another"
+        )
     zone = parse_zone(args.tz or (rules.zone if args.tz is not None else task.zone), "tz")
-    times = {each: getattr(args, each) for each in ("at", "cron", "every") if getattr(args, each) is not None}
+    times = {each: getattr(args, each) for each in TIMES if getattr(args, each) is not None}
     when: str | UnsetType = UNSET
     if times:
-        when = parse_when(args.at or "", args.cron or "", args.every or "", zone, now)
+        when = parse_when(args.at or "", args.cron or "", args.every or "", zone, now, args.when or "")
     until: str | UnsetType = UNSET
     if args.until is not None:
         until = parse_spoken_time(args.until, zone, now, "until") if args.until.strip() else ""

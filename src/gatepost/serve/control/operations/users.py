@@ -4,6 +4,7 @@ and close entrances, list who came, let in, deny."""
 from collections.abc import Callable
 
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.languages.catalogue import list_languages
 from gatepost.core.process.home_lock import read_holder
 from gatepost.core.records import asdict, extend, replace
 from gatepost.flow import grant_changes, pairing
@@ -13,15 +14,18 @@ from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.reports import ErasureReport
+from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments import routes
 from gatepost.serve.control.arguments.users import (
+    USERS_WRITE,
     AddMemberArgs,
     AddUserArgs,
     AllowNewcomerArgs,
     AllowUserArgs,
     BlockUserArgs,
+    ChooseLanguageArgs,
     CloseEntranceArgs,
     DenyNewcomerArgs,
     ForgetUserArgs,
@@ -39,6 +43,8 @@ from gatepost.serve.control.arguments.users import (
     UnpairedIdentity,
     UnpairUserArgs,
     UserDetails,
+    ViewAsUserArgs,
+    ViewedPerson,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
@@ -74,6 +80,21 @@ def show(db: Db, args: ShowUserArgs, now: int) -> UserDetails:
 
 
 @operation
+async def view(deps: OperationDeps, args: ViewAsUserArgs) -> ViewedPerson:
+    """Only the record is written here: the page keeps in the browser whom it is shown as."""
+
+    def find(db: Db) -> ViewedPerson:
+        if deps.caller != OPERATOR and not read_operation_rights(db, deps.caller).is_operator:
+            raise Refused(deps.caller, "view as", args.id[:80], "only owners see the page as somebody else does")
+        if not args.id:
+            return ViewedPerson("", "")
+        person = _read_user(db, args.id)
+        return ViewedPerson(person.id, person.name or person.id)
+
+    return await deps.write(find)
+
+
+@operation
 async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
     addresses.parse(args.id, "id", addresses.LIKE_USER)
     now = deps.clock.now()
@@ -95,6 +116,23 @@ async def rename(deps: OperationDeps, args: RenameUserArgs) -> UserDetails:
         if not users.set_name(db, identities.get_person(db, args.id), name):
             raise NotFound("user", args.id, "`gatepost user list` shows them")
         return _read_user(db, args.id)
+
+    return await deps.write(change)
+
+
+@operation
+async def choose_language(deps: OperationDeps, args: ChooseLanguageArgs) -> UserDetails:
+    if args.language and args.language not in list_languages():
+        raise Invalid("language", f"there are no texts in it; there are: {', '.join(list_languages())}")
+
+    def change(db: Db) -> UserDetails:
+        caller = OWNER if deps.caller == OPERATOR else deps.caller
+        person = identities.get_person(db, args.id or caller)
+        if person != identities.get_person(db, caller) and not has_right(db, caller, f"op:{USERS_WRITE}", ROOT_FOLDER):
+            raise Refused(caller, "choose the language of", person, f"it needs op:{USERS_WRITE}")
+        if not users.set_language(db, person, args.language):
+            raise NotFound("user", person, "`gatepost user list` shows them")
+        return _read_user(db, person)
 
     return await deps.write(change)
 

@@ -4,18 +4,25 @@ Whoever may not see them fills in the form without.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+from zoneinfo import available_timezones
 
 from msgspec import to_builtins
 
 from gatepost.core.errors import GatepostError
+from gatepost.core.money import render_usd
 from gatepost.core.records import replace
+from gatepost.core.registry import Registry
 from gatepost.serve.control.arguments.groups import ShowGroupArgs
+from gatepost.serve.control.arguments.spending import ListedPrice, ListPricesArgs
 from gatepost.serve.web.dashboard.contract import PageRequest
 from gatepost.serve.web.dashboard.operation_form import OperationForm
-from gatepost.serve.web.dashboard.view import FormInput
+from gatepost.serve.web.dashboard.tables import shorten
+from gatepost.serve.web.dashboard.view import FormInput, InputKind
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups
+from gatepost.tools.contract import TOOLS, Tool
 
 MOST_OFFERED = 200
 LONGEST_SHOWN = 80  # characters of what holds now
@@ -29,7 +36,40 @@ async def fill_form(request: PageRequest, form: OperationForm, given: Mapping[st
     offers = {name: found for kind in (AGENTS, ROOMS) if names & kind for name, found in await _offer(request, kind)}
     now = await _read_settings(request, form, given)
     inputs = [_fill(each, offers.get(each.name, ()), now.get(each.name, "")) for each in form.inputs]
-    return replace(form, inputs=inputs)
+    return replace(form, inputs=[await _offer_kind(request, each) for each in inputs])
+
+
+async def _offer_kind(request: PageRequest, field: FormInput) -> FormInput:
+    """Offer what there is of this kind, and what to know of each: a model's price, what a tool is for."""
+    offered: list[tuple[str, str]] = []
+    if field.kind is InputKind.ZONE:
+        return replace(field, offered=list_zones())
+    if field.kind is InputKind.MODEL and await request.may("price.list"):
+        offered = [(each.model, render_model_price(each)) for each in await request.ask(ListPricesArgs())]
+    if field.kind is InputKind.TOOL and await request.may("policy.tools"):
+        tools: Registry[Tool] = request.operation_deps.extra.get("tools", TOOLS)
+        offered = [(name, shorten(each.description, LONGEST_SHOWN)) for name, each in sorted(tools.items())]
+    if not offered:
+        return field
+    names, said = zip(*offered[:MOST_OFFERED], strict=True)
+    return replace(field, offered=names, said=said)
+
+
+def render_model_price(price: ListedPrice) -> str:
+    """Return what a model costs, in words."""
+    if price.minute:
+        return f"{render_usd(price.minute)} for a minute of sound"
+    if price.characters:
+        return f"{render_usd(price.characters)} for a million characters"
+    if not price.input and not price.output:
+        return "free"
+    return f"{render_usd(price.input)} in, {render_usd(price.output)} out, for a million tokens"
+
+
+@cache
+def list_zones() -> tuple[str, ...]:
+    """Return the time zones that this machine knows by the name of a place."""
+    return ("UTC", *sorted(each for each in available_timezones() if "/" in each and not each.startswith("Etc/")))
 
 
 def _fill(field: FormInput, offered: tuple[str, ...], now: str) -> FormInput:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -18,14 +18,17 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.languages.catalogue import translate
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow.group_files import open_file
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.arguments.groups import FindGroupFileArgs
+from gatepost.serve.control.arguments.users import ViewAsUserArgs
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.rights import may_run
+from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.chat_files import read_form, render_disposition
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
 from gatepost.serve.web.dashboard.form_values import fill_form
@@ -39,8 +42,10 @@ from gatepost.serve.web.dashboard.operation_form import (
     parse_form,
     render_done,
 )
+from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
+from gatepost.serve.web.dashboard.undo import make_undo
 from gatepost.serve.web.dashboard.view import (
     AgentCards,
     Link,
@@ -55,7 +60,10 @@ from gatepost.serve.web.dashboard.view import (
     make_timeline_table,
 )
 from gatepost.serve.web.file_response import OpenFileResponse, make_open_file
+from gatepost.serve.web.signin.browser_login import is_secure
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import User
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
@@ -63,6 +71,9 @@ LARGEST_UPLOAD_MB = 4
 FILE_THREADS = 4  # that read files of agents at once
 DOWNLOADED = "application/octet-stream"
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
+VIEW_COOKIE = "gatepost-view"  # of an owner's browser: as whom the pages are shown
+VIEW_OPERATION = ViewAsUserArgs.info.name
+VIEW_ONLY = "You only see the page as somebody else does. Nothing can be done here."
 BACK = Link("Back to the agents", f"{PREFIX}/")
 MISSING = Note(
     text="There is nothing at this address.", hint="Find or do (Ctrl K) finds every page and operation.", link=BACK
@@ -104,6 +115,7 @@ class Dashboard:
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
+            await self._find_viewed(request)
             asked = self._make_request(request)
             try:
                 view = await page.show(asked)
@@ -125,9 +137,20 @@ class Dashboard:
         view = PageView(title="Not found", blocks=[MISSING])
         return await self._render(request, None, view, 404)
 
+    async def _find_viewed(self, request: Request) -> None:
+        """Show the page as an owner has chosen: by the rights of somebody else. Judged anew with each request; the
+        cookie of anybody else means nothing."""
+        visitor: WebVisitor = request.state.visitor
+        chosen = unquote(request.cookies.get(_get_view_cookie(request), ""))
+        if chosen and not visitor.room:
+            found = await self._deps.operation_deps.store.read(_find_person, chosen)
+            request.state.viewed, request.state.user = found, found.id if found else visitor.user
+
     def _make_request(self, request: Request) -> PageRequest:
+        visitor: WebVisitor = request.state.visitor
+        seen_by = visitor.user if _get_viewed(request) is not None else ""
         return PageRequest(
-            operation_deps=replace(self._deps.operation_deps, login=request.state.visitor.login),
+            operation_deps=replace(self._deps.operation_deps, login="" if seen_by else visitor.login, seen_by=seen_by),
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
@@ -159,13 +182,14 @@ class Dashboard:
             "menu": make_menu(shown, page, sidebar.waiting),
             "tabs": view.tabs or make_tabs(shown, page),
             "sidebar": sidebar,
-            "title": view.title or (get_heading(shown, page) if page else ""),
+            "title": view.title or (translate(get_heading(shown, page)) if page else ""),
             "query": request.query_params,
             "address": request.url.path,
             "now": self._deps.operation_deps.clock.now(),
             "prefix": PREFIX,
             "version": __version__,
             "person": request.state.user,
+            "viewed": _get_viewed(request),
             "export_query": lambda kind: urlencode({**request.query_params, "format": kind}),
         }
 
@@ -194,6 +218,7 @@ class Dashboard:
 
     async def download(self, request: Request) -> Response | OpenFileResponse:
         """A file of an agent. Never shown by the browser: whatever it says, it is the agent's."""
+        await self._find_viewed(request)
         folder, path = request.path_params["folder"], request.query_params.get("file", "")
         try:
             await self._make_request(request).ask(FindGroupFileArgs(folder=folder, path=path))
@@ -210,6 +235,7 @@ class Dashboard:
 
     async def palette(self, request: Request) -> Response:
         """Every page and operation that this person may open."""
+        await self._find_viewed(request)
         pages = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
         operations = await self._deps.operation_deps.store.read(self._list_operations, request.state.user)
         return HTMLResponse(await render_apart("palette.html", pages=pages, operations=operations, prefix=PREFIX))
@@ -222,6 +248,7 @@ class Dashboard:
         name = request.path_params["operation"]
         if name not in self._deps.operations:
             raise HTTPException(404)
+        await self._find_viewed(request)
         operation = self._deps.operations[name]
         given = dict(request.query_params)
         made = await fill_form(self._make_request(request), make_form(operation, given), given)
@@ -237,20 +264,75 @@ class Dashboard:
             raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
 
     async def run(self, request: Request) -> Response:
-        """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
+        """Run an operation as this person. A wrong argument is said at its input, and the form keeps what was typed."""
+        operation, sent = None, dict[str, str]()
         try:
             operation = self._deps.operations[request.path_params["operation"]]
-            args = parse_form(operation, *await _read_form(request))
+            if operation.info.name != VIEW_OPERATION:
+                await self._find_viewed(request)
+            if _get_viewed(request) is not None:
+                raise Refused(request.state.visitor.user, operation.info.name, "", VIEW_ONLY)
+            sent, files = await _read_form(request)
+            args = parse_form(operation, sent, files)
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
-            if _wants_json(request):
-                return JSONResponse({"error": _render_error(error)}, _get_status(error))
-            return HTMLResponse(await render_apart("refusal.html", text=_render_error(error)), _get_status(error))
+            return await self._refuse(request, operation, error, sent)
+        if operation.info.name == VIEW_OPERATION:
+            return _show_as(request, answer["id"])
         if _wants_json(request):
             body = msgspec.json.encode({"answer": answer}, enc_hook=str)
             return Response(body, media_type="application/json")
         shown = await render_apart("result.html", **await asyncio.to_thread(_make_result, operation, args, answer))
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
+
+    async def _refuse(
+        self, request: Request, operation: Operation | None, error: GatepostError, sent: Mapping[str, str]
+    ) -> Response:
+        found = FormRefusal(text=render_refusal(error))
+        if not isinstance(error, Unavailable):  # the store may be what is away
+            store = self._deps.operation_deps.store
+            found = await store.read(self._make_refusal, operation, error, sent, request.state.user)
+        if _wants_json(request):
+            said = {"error": _render_error(error), "field": found.field, "said": found.text}
+            return JSONResponse(said, _get_status(error))
+        shown = await render_apart("refusal.html", refusal=found)
+        return HTMLResponse(shown, _get_status(error))
+
+    def _make_refusal(
+        self, db: Db, operation: Operation | None, error: GatepostError, sent: Mapping[str, str], person: str
+    ) -> FormRefusal:
+        rights = read_operation_rights(db, person)
+        places = KnownPlaces(
+            pages=self._list_shown(db, person),
+            operations=self._deps.operations,
+            may=lambda info: may_run(rights, info),
+        )
+        return make_refusal(operation, error, sent, places)
+
+
+def _get_view_cookie(request: Request) -> str:
+    """Browsers send cookies to every port of a host: two gateways never take each other's."""
+    return f"{VIEW_COOKIE}-{port_of(request.headers.get('host', '')) or 'web'}"
+
+
+def _get_viewed(request: Request) -> User | None:
+    found: User | None = getattr(request.state, "viewed", None)
+    return found
+
+
+def _find_person(db: Db, named: str) -> User | None:
+    return users.get(db, identities.get_person(db, named))
+
+
+def _show_as(request: Request, person: str) -> Response:
+    """Go on as somebody, or as oneself."""
+    answer = Response(headers={"hx-redirect": f"{PREFIX}/"})
+    name, path, secure = _get_view_cookie(request), PREFIX, is_secure(request)
+    if person:
+        answer.set_cookie(name, quote(person, safe=""), httponly=True, samesite="strict", path=path, secure=secure)
+    else:
+        answer.delete_cookie(name, httponly=True, samesite="strict", path=path, secure=secure)
+    return answer
 
 
 def _wants_json(request: Request) -> bool:
@@ -272,6 +354,8 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
         "text": _dump_answer(answer),
         "link": find_result_link(name, answer),
         "once": list_shown_once(name, answer),
+        "undo": None if args.get("dry_run") else make_undo(name, args, answer),
+        "prefix": PREFIX,
         "is_open": is_question(operation.info),
     }
 

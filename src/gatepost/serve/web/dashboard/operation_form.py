@@ -18,9 +18,10 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.core.record_changes import NO, YES, parse_pairs, parse_texts
 from gatepost.core.records import replace
-from gatepost.serve.control.contract import Operation
+from gatepost.serve.control.contract import OPERATIONS, Operation
 from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
 from gatepost.serve.web.dashboard.contract import render_path
+from gatepost.serve.web.dashboard.undo import FINAL
 from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
@@ -34,19 +35,33 @@ FRONT = {
     ("token.add", "webhook"): ("label", "instructions", "signature"),
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
-    ("task.add", ""): ("prompt", "at", "every", "cron"),
+    ("task.add", ""): ("prompt", "when"),
     ("budget.set", ""): ("folder", "daily", "monthly"),
     ("group.add", ""): ("name", "provider"),
     ("memory.add", ""): ("about",),
 }
+# By operation and input: the operation that says what would come of it.
+PREVIEWS = {("task.add", "when"): "task.preview", ("task.set", "when"): "task.preview"}
+# Texts with a control of their own, by the name of the input.
+KINDS = {
+    "tz": InputKind.ZONE,
+    "timezone": InputKind.ZONE,
+    "model": InputKind.MODEL,
+    "host": InputKind.HOST,
+    "tool": InputKind.TOOL,
+}
+OWN_ZONE = frozenset({"task.add"})  # operations that take the zone of whoever fills in the form
 DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SENTENCE_PARTS = re.compile(r"((?<=[.!?])\s+)")
+_GROUP = re.compile(r"(?P<article>\b[Aa] )?(?<![:/\w])(?P<word>[Gg]roup)(?P<many>s?)\b(?![:/`])")
 _COMMAND = "`gatepost "
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):
-    """`fixed`: arguments that are known already and only shown."""
+    """`fixed`: arguments that are known already and only shown. `final`: why it cannot be undone. `draft`: the name by
+    which a browser keeps what was typed."""
 
     operation: str
     title: str
@@ -54,6 +69,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
     inputs: list[FormInput]
     fixed: list[FormInput]
     changes: bool
+    final: str = ""
+    draft: str = ""
 
     @property
     def takes_files(self) -> bool:
@@ -64,7 +81,7 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     required_first = sorted(list_inputs(operation.args), key=lambda each: not each.required)
     fields = map(_make_text_field, required_first)
-    inputs = [_make_input(each, given.get(each.name), front) for each in fields]
+    inputs = [_complete_input(operation, _make_input(each, given.get(each.name), front)) for each in fields]
     return OperationForm(
         operation=operation.info.name,
         title=render_title(operation.info.name),
@@ -72,7 +89,20 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
         changes=not is_question(operation.info),
+        final=FINAL.get(operation.info.name, ""),
+        draft=json.dumps([operation.info.name, *sorted(given.items())]),
     )
+
+
+def _complete_input(operation: Operation, field: FormInput) -> FormInput:
+    if field.kind is InputKind.ZONE:
+        return replace(field, own_zone=operation.info.name in OWN_ZONE)
+    preview = PREVIEWS.get((operation.info.name, field.name))
+    if preview is None:
+        return field
+    taken = {each.name for each in list_fields(OPERATIONS[preview].args)}
+    previewed = tuple(each.name for each in list_fields(operation.args) if each.name in taken)
+    return replace(field, preview=preview, previewed=previewed)
 
 
 def _make_text_field(field: ArgumentField) -> ArgumentField:
@@ -98,7 +128,21 @@ def render_help(operation: Operation) -> str:
 def _drop_marks(text: str) -> str:
     """Without the command line's marks of options, and without sentences about its commands."""
     paragraphs = (_drop_commands(each) for each in text.split("\n\n"))
-    return _OPTION.sub(lambda found: found[1].replace("-", " "), "\n\n".join(each for each in paragraphs if each))
+    words = "\n\n".join(_say_agent(each) for each in paragraphs if each)
+    return _OPTION.sub(lambda found: found[1].replace("-", " "), words)
+
+
+def _say_agent(paragraph: str) -> str:
+    """Say agent for group, as the page does. A sentence that speaks of both means two things."""
+    said = paragraph.replace("the agent of FOLDER", "the agent").replace("the group FOLDER", "the agent")
+    parts = _SENTENCE_PARTS.split(said)
+    return "".join(each if "agent" in each.lower() else _GROUP.sub(_name_agent, each) for each in parts)
+
+
+def _name_agent(found: re.Match[str]) -> str:
+    article, word, many = found["article"] or "", found["word"], found["many"]
+    article = f"{article.strip()}n " if article else ""
+    return f"{article}{'Agent' if word[0].isupper() else 'agent'}{many}"
 
 
 def _drop_commands(paragraph: str) -> str:
@@ -147,6 +191,10 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.FILE
     if kind is not str:
         return InputKind.JSON
+    if argument.spec.metavar == "USD":
+        return InputKind.MONEY
+    if (own := KINDS.get(argument.name.rpartition(".")[2])) is not None:
+        return own
     if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
@@ -268,6 +316,7 @@ WORDS = {
     "agents_md": "AGENTS.md",
     "api": "API",
     "cron": "on a calendar",
+    "group": "agent",
     "cwd": "working folder",
     "grant_option": "may pass it on",
     "folder": "agent",
@@ -321,6 +370,7 @@ PARTICIPLES = {
     "write": "saved",
 }
 DONE = {
+    "user.language": "Language chosen.",
     "group.rest": "It rests: what is written to it waits.",
     "group.wake": "It goes on with what waited.",
     "group.move": "It has moved, or is on its way; its page says where it is.",

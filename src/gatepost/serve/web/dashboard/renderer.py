@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.core.languages.catalogue import current_language, localize, translate
 from gatepost.core.money import render_about_usd
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 
@@ -39,8 +40,10 @@ def get_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["usd"] = render_about_usd
+    made.filters["usd"] = render_money
+    made.filters["tr"] = translate
     made.filters["age"] = render_age
+    made.globals["get_language"] = current_language.get
     made.globals["tag_of"] = _get_tag
     made.globals["list_shown"] = list_shown
     made.globals["split_code"] = split_code
@@ -63,13 +66,18 @@ def _get_tag(value: object) -> str:
 
 
 def split_code(text: str) -> list[ProsePart]:
-    """Split a text at its backticks, in order, without them. A mark without a second one stays."""
-    parts, at = [], 0
+    """Split one of our texts, in the reader's language, at its backticks, in order, without them. A mark without a
+    second one stays."""
+    parts, at, text = [], 0, translate(text)
     for found in _CODE.finditer(text):
         parts += [ProsePart(text[at : found.start()]), ProsePart(found[1], is_code=True)]
         at = found.end()
     parts.append(ProsePart(text[at:]))
     return [each for each in parts if each.text]
+
+
+def render_money(micro: int) -> str:
+    return localize(render_about_usd(micro))
 
 
 def render_age(at: str, now: int) -> str:
@@ -79,7 +87,7 @@ def render_age(at: str, now: int) -> str:
         seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
     except ValueError:
         return at
-    return _render_seconds(seconds)
+    return translate(_render_seconds(seconds))
 
 
 def render_span(since: int, now: int) -> str:

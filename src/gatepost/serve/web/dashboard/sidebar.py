@@ -50,6 +50,10 @@ def count_waiting(db: Db, person: str) -> int:
 
 def is_first_run(db: Db, config: Config, person: str) -> bool:
     """Return True if the demo answers and this person may connect an agent. The chat links to the first steps, too."""
+    return is_demo(db, config) and has_right(db, person, f"op:{RIGHT}", ROOT_FOLDER)
+
+
+def is_demo(db: Db, config: Config) -> bool:
+    """Return True if nothing but the demo answers in the first group."""
     group = groups.get(db, WORLD)
-    runs_on = (group.provider if group is not None else "") or config[PROVIDER]
-    return runs_on == DEMO and has_right(db, person, f"op:{RIGHT}", ROOT_FOLDER)
+    return ((group.provider if group is not None else "") or config[PROVIDER]) == DEMO

@@ -221,9 +221,17 @@ class InputKind(StrEnum):
     JSON = "json"  # what has a structure of its own
     SECRET = "secret"
     FILE = "file"
+    ZONE = "zone"  # a time zone
+    MONEY = "money"  # an amount in USD
+    MODEL = "model"
+    HOST = "host"
+    TOOL = "tool"
 
 
 class FormInput(Struct, frozen=True, kw_only=True):
+    """`preview`: the operation that says beside it, while somebody types, what would come of it. It is asked with the
+    inputs of the form that `previewed` names."""
+
     name: str
     label: str
     kind: InputKind
@@ -234,11 +242,20 @@ class FormInput(Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
     example: str = ""
     offered: tuple[str, ...] = ()  # what may be picked; anything else may be typed
+    said: tuple[str, ...] = ()  # beside each that is offered
     least: int | None = None
     most: int | None = None
     rows: int = 3  # of a long text
     front: bool = False  # among those that are needed, though it is not
     autocomplete: str = "off"  # what a browser may fill in
+    own_zone: bool = False  # the browser's, until another is named
+    preview: str = ""
+    previewed: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return True if a browser may keep what is typed. Tables of names hold keys of platforms among others."""
+        return self.kind not in (InputKind.SECRET, InputKind.FILE, InputKind.PAIRS, InputKind.JSON)
 
 
 class FormStep(Struct, frozen=True, kw_only=True):

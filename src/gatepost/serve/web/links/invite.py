@@ -1,5 +1,6 @@
 """Invitation links: the page says what an invitation gives, and the person who is signed in accepts it. To open a link
-changes nothing, and whoever is not signed in is told how to accept it in a chat."""
+changes nothing. Who is not signed in chooses a name, if it is for that (`signin/invitation.py`), or is told how to
+accept it in a chat."""
 
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.serve.web.json_api import read_text_field
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db, Store
+from gatepost.store.rights.tokens import render_invited
 
 LARGEST_BODY = 1024  # bytes
 PAGE = Path(__file__).parents[1] / "static" / "invite.html"
@@ -45,6 +47,7 @@ class InviteLinks:
                 "obstacle": offer.obstacle,
                 "accepted": offer.accepted,
                 "person": visitor.called,
+                "gives": render_invited(offer.rights, offer.group),
             }
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from gatepost.core.languages.catalogue import NAMES, current_language, list_languages
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.serve.control.arguments.credentials import (
@@ -50,6 +51,9 @@ from gatepost.serve.web.dashboard.view import (
     Badge,
     Block,
     Cell,
+    Choice,
+    ChoiceList,
+    ChoiceOption,
     Code,
     EmptyState,
     Fact,
@@ -116,7 +120,23 @@ async def show_logins(request: PageRequest) -> PageView:
     found = await request.ask(ListLoginsArgs(everybody=everybody))
     view = make_logins_view(found, await request.ask(ShowSignInArgs()), sees_all, everybody)
     passkeys = await request.ask(ListPasskeysArgs(everybody=everybody))
-    return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody)])
+    return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody), make_languages()])
+
+
+def make_languages() -> ChoiceList:
+    chosen = current_language.get()
+    options = [
+        ChoiceOption(
+            label=NAMES.get(each, each),
+            is_chosen=each == chosen,
+            action=Action(label=each, operation="user.language", args={"language": each}) if each != chosen else None,
+        )
+        for each in list_languages()
+    ]
+    return ChoiceList(
+        title="Language",
+        choices=[Choice(sentence="This page, notices and answers to commands", options=tuple(options))],
+    )
 
 
 def make_logins_view(

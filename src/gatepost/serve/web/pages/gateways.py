@@ -7,7 +7,7 @@ from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysA
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import badge, code, get_tone, made, make_columns, make_moment, make_table
-from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, Note, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, Badge, Disclosure, EmptyState, Fact, Facts, Note, PageView, Tone
 from gatepost.store.gateways.gateways import GatewayState
 
 ALONE = EmptyState(
@@ -17,6 +17,7 @@ ALONE = EmptyState(
 CHECK_AGAIN = Action(label="Look again", operation="doctor.run", args={"fresh": True})
 NO_FINDINGS = EmptyState(text="Nothing was looked at yet.", action=CHECK_AGAIN)
 WORST_FIRST = ("fail", "warn")  # what is not well comes first
+LEVELS = (WORST_FIRST, ("note",), ("ok",))
 FINDING = (
     badge("level", "How"),
     code("subject", "What"),
@@ -61,11 +62,22 @@ def list_gateway_actions(gateway: GatewayView) -> tuple[Action, ...]:
 @page("/doctor", "Health", Section.SYSTEM, "doctor.run", order=10)
 async def show_doctor(request: PageRequest) -> PageView:
     report = await request.ask(RunDoctorArgs())
-    fields = (*FINDING, made("checked_at", "Looked at", lambda each: make_moment(report.checked_at)))
+    urgent, known, well = ([each for each in report.findings if each.level in some] for some in LEVELS)
+    looked = Facts(items=[Fact("Looked at", make_moment(report.checked_at))])
     return PageView(
-        blocks=[make_summary(report.findings), make_table(sort_findings(report.findings), fields, NO_FINDINGS)],
+        blocks=[
+            make_summary(report.findings),
+            *([make_table(sort_findings(urgent), FINDING, NO_FINDINGS, actions=list_mends)] if urgent else []),
+            *([make_table(known, FINDING, NO_FINDINGS, actions=list_mends, title="Good to know")] if known else []),
+            Disclosure(label=f"{len(well)} things are well", blocks=[looked, make_table(well, FINDING, NO_FINDINGS)]),
+        ],
         actions=(CHECK_AGAIN,),
     )
+
+
+def list_mends(finding: Finding) -> tuple[Action, ...]:
+    mend = finding.mend
+    return (Action(label=mend.label, operation=mend.operation, args=mend.args, tone=Tone.GOOD),) if mend else ()
 
 
 def sort_findings(findings: Sequence[Finding]) -> list[Finding]:

@@ -71,6 +71,7 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.serve.web.pages.tasks import show_when
 from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
@@ -113,6 +114,7 @@ TASK = make_columns(
             "what", "Task", "/tasks/{id}", by="id", shown=lambda task: shorten(task.title or task.prompt or task.text)
         ),
         "folder": link("folder", "Agent", "/groups/{folder}"),
+        "schedule": made("schedule", "When", show_when),
     },
 )
 INSTRUCTIONS = "AGENTS.md"
@@ -436,9 +438,9 @@ async def _show_tasks(request: PageRequest, group: GroupDetails) -> list[Block]:
 
 
 async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
-    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS))
+    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS, folder=group.folder))
     spent = sum(row.micro for row in report.rows if row.key == group.folder)
-    budgets = [each for each in await request.ask(ShowBudgetsArgs()) if each.name == group.folder]
+    budgets = [each for each in await request.ask(ShowBudgetsArgs(folder=group.folder)) if each.name == group.folder]
     facts = [Fact(f"In {COST_DAYS} days", Money(spent))]
     for each in budgets:
         for label, amounts in (("Today", each.daily), ("This month", each.monthly)):

@@ -1,6 +1,8 @@
 """Settings: what is set, where from, what it means; a change is shown as a diff of gatepost.toml before it is
 written."""
 
+from collections.abc import Sequence
+
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.serve.control.arguments.settings import (
     ListSettingsArgs,
@@ -19,6 +21,7 @@ from gatepost.serve.web.dashboard.view import (
     Block,
     Code,
     DiffBlock,
+    Disclosure,
     EmptyState,
     Filter,
     FormInput,
@@ -31,6 +34,32 @@ from gatepost.serve.web.dashboard.view import (
     Tone,
 )
 
+# By the first part of their names.
+SUBJECTS = {
+    "Agents and conversations": (
+        "agents",
+        "engagement",
+        "errands",
+        "groups",
+        "people",
+        "programs",
+        "providers",
+        "questions",
+        "sessions",
+        "skills",
+        "worktrees",
+    ),
+    "Models and money": ("anthropic", "budget", "embeddings", "google", "media", "memory", "openai", "prices", "tts"),
+    "What agents can reach": ("connectors", "egress", "search", "tools"),
+    "Walls and limits": ("sandbox",),
+    "Messages and tasks": ("approvals", "delivery", "files", "intake", "language", "schedule"),
+    "Channels": ("channels",),
+    "Page and sign-in": ("control", "control_socket", "http", "listen", "web"),
+    "Keeping and backups": ("backup", "keep", "restore", "store"),
+    "This machine": ("gateway", "gateways", "log", "telemetry", "timezone", "watchdog"),
+}
+SUBJECT_OF = {part: subject for subject, parts in SUBJECTS.items() for part in parts}
+OTHER = "More"
 WHICH = (("", "All"), ("set", "Set by somebody"), ("pending", "Waiting for a restart"))
 NOTHING = EmptyState(text="Every setting has its default. Open one to change it.")
 RESTART = "Settings were changed since the gateway started. `gatepost down` and `gatepost up` put them in use."
@@ -74,10 +103,29 @@ async def show_settings(request: PageRequest) -> PageView:
     found = await request.ask(ListSettingsArgs())
     pending = any(each.is_pending for each in found)
     shown = [each for each in found if is_shown(each, which)]
+    by_subject = not which and not request.query.get("q", "").strip()
     return PageView(
-        blocks=[*([Note(text=RESTART, tone=Tone.WARN)] if pending else []), make_table(shown, SETTING, NOTHING)],
+        blocks=[
+            *([Note(text=RESTART, tone=Tone.WARN)] if pending else []),
+            *(list_by_subject(shown) if by_subject else [make_table(shown, SETTING, NOTHING)]),
+        ],
         filters=(Filter(name="which", label="Show", choices=WHICH, chosen=which),),
     )
+
+
+def list_by_subject(found: Sequence[SettingView]) -> list[Block]:
+    """Those that somebody set, then each subject, folded."""
+    changed = [each for each in found if each.origin != SettingOrigin.DEFAULT]
+    blocks: list[Block] = [make_table(changed, SETTING, NOTHING, title="Set by somebody")] if changed else []
+    for subject in (*SUBJECTS, OTHER):
+        if those := [each for each in found if find_subject(each.name) == subject]:
+            table = make_table(those, SETTING, NOTHING)
+            blocks.append(Disclosure(label=f"{subject} ({len(those)})", blocks=[table]))
+    return blocks
+
+
+def find_subject(name: str) -> str:
+    return SUBJECT_OF.get(name.partition(".")[0], OTHER)
 
 
 def is_shown(setting: SettingView, which: str) -> bool:

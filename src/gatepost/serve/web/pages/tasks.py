@@ -1,5 +1,7 @@
 """Tasks: what agents do at a time, when next, and what became of it."""
 
+from gatepost.flow.schedule.firing import schedule_of
+from gatepost.flow.schedule.times import render_schedule
 from gatepost.serve.control.arguments.tasks import (
     ComingFiring,
     ListTasksArgs,
@@ -47,6 +49,10 @@ def _show_room(task: TaskView) -> Cell:
     return Code(shorten(f"{task.address} #{task.thread}" if task.thread else task.address))
 
 
+def show_when(task: TaskView) -> Cell:
+    return render_schedule(schedule_of(task), task.next_at)
+
+
 def _show_runs(task: TaskView) -> Cell:
     most = f" of {task.max_runs}" if task.max_runs else ""
     failed = f", the last {task.failures} failed" if task.failures else ""
@@ -59,7 +65,12 @@ def _show_outcome(run: TaskLogEntry) -> Cell:
 
 GROUP = link("folder", "Group", "/groups/{folder}")
 TASK = make_columns(
-    TaskView, {"title": link("what", "Task", "/tasks/{id}", by="id", shown=_name_task), "folder": GROUP}
+    TaskView,
+    {
+        "title": link("what", "Task", "/tasks/{id}", by="id", shown=_name_task),
+        "folder": GROUP,
+        "schedule": made("schedule", "When", show_when),
+    },
 )
 DETAILS = make_columns(
     TaskView,
@@ -67,6 +78,7 @@ DETAILS = make_columns(
         "id": code("id", "Id"),
         "title": text("title", "Title"),
         "folder": GROUP,
+        "schedule": made("schedule", "When", show_when),
         "address": made("address", "Room", _show_room),
         "runs": made("runs", "Runs", _show_runs),
         "context": made("context", "Context", lambda task: task.context if task.prompt else None),

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.languages.catalogue import choose_language, speaking
 from gatepost.core.settings import Config, setting
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import is_write_proven, port_of, render_csrf_refusal
@@ -239,7 +240,14 @@ class LoginRequiredMiddleware:
         if not is_write_proven(request, request.state.browser):
             await render_csrf_refusal()(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        with speaking(find_language(request, visitor)):
+            await self._app(scope, receive, send)
+
+
+def find_language(request: Request, visitor: WebVisitor | None) -> str:
+    """Return the language that a person chose, else the one that their browser asks for."""
+    chosen = visitor.language if visitor is not None else ""
+    return chosen or choose_language(request.headers.get("accept-language", ""))
 
 
 def get_device(request: Request) -> str:

@@ -20,6 +20,12 @@ class WebVisitor(Struct, frozen=True):
     names: tuple[str, ...] = ()  # all of their identities
     called: str = ""  # how people call them
     login: str = ""
+    language: str = ""  # that they chose
+
+    @property
+    def person(self) -> str:
+        """Return whom they are, whatever identity they signed in by."""
+        return self.names[0] if self.names else self.user
 
     def is_direct(self, room: str, main_room: str) -> bool:
         """Return True if a room of the page is the visitor's alone. An owner writes in other people's rooms, too: what
@@ -45,4 +51,4 @@ def find_browser_visitor(db: Db, token: str, now: int) -> tuple[WebVisitor, Brow
     names = identities.list_names(db, user)
     known = users.get(db, names[0])
     called = (known.name if known else "") or user.rpartition("/")[2]
-    return WebVisitor(user, room, names, called, browser.id), browser
+    return WebVisitor(user, room, names, called, browser.id, known.language if known else ""), browser

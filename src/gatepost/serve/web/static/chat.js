@@ -1,7 +1,9 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Stream } from "/static/wire.js";
+import { addressOf, readAddress, showAddress } from "/static/addresses.js";
 import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
 import { press, react, readArguments } from "/static/clicks.js";
+import { Completion } from "/static/completion.js";
 import { Composer } from "/static/composer.js";
 import { newId } from "/static/dom.js";
 import { forgetKept } from "/static/storage.js";
@@ -15,6 +17,7 @@ import { Recorder } from "/static/recorder.js";
 import { Search } from "/static/search.js";
 import { Talk, titleOf } from "/static/conversation.js";
 import { drawRooms, List } from "/static/view.js";
+import { Threads } from "/static/threads.js";
 import { showWork, Work } from "/static/tool_activity.js";
 import { Unanswered } from "/static/unanswered.js";
 
@@ -30,13 +33,16 @@ const list = new List($("message-list"), {
 });
 const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
 const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
+const threads = new Threads({ changed: () => drawPlaces(), refuse: (why) => say(why, "OK", () => say("")) });
 const notifications = new Notifications($("notify"), open);
 const work = new Work(() => draw());
 const unanswered = new Unanswered({ changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 const pins = new Pins($("pins"), { jump, changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 let current = null;
+let first = ""; // the room that the page begins with
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
+const listed = new Set(); // rooms that the gateway told of
 let quietUntil = 0; // an answer has just grown to its end: mostly the turn ends with it
 
 /* What is on the screen */
@@ -81,7 +87,7 @@ function quotable(lines, line) {
 }
 
 function drawPlaces() {
-  drawRooms($("rooms"), talk, current, open);
+  drawRooms($("rooms"), talk, $("missing").hidden ? current : null, open, (one) => threads.draw(one));
   $("room-name").textContent = talk.rooms.get(current.room);
   $("thread-name").textContent = current.thread ? current.title || "New conversation" : "";
   const unread = [...talk.conversations.values()].filter((one) => one.unread).length;
@@ -114,10 +120,27 @@ function drawStop(works) {
   if (!works) $("stop").disabled = false;
 }
 
+// Commands that may be given here; agents that one's words may go to, and people who have written here.
+let reached = { agents: [], choices: [], commands: [] };
+function suggest(sign, words) {
+  if (sign === "/") {
+    const fit = (reached.commands ?? []).filter(({ name }) => name.startsWith(words));
+    return fit.map(({ name, help }) => ({ label: help[0].toUpperCase() + help.slice(1), hint: `/${name}`, text: `/${name} ` }));
+  }
+  const has = (...names) => names.some((name) => name.toLowerCase().includes(words));
+  const agents = reached.choices.filter(({ folder, name }) => has(folder, name));
+  const people = new Set(current.lines().filter((line) => line.incoming && !line.mine && line.name).map((line) => line.name));
+  return [
+    ...agents.map(({ folder, name }) => ({ label: name, hint: "agent", text: `@${folder} ` })),
+    ...[...people].filter((name) => has(name)).map((name) => ({ label: name, hint: "person", text: `@${name} ` })),
+  ];
+}
+
 async function showAgents() {
   const shown = current;
   const found = await listAgents(shown.room, shown.thread);
   if (shown !== current) return;
+  reached = found;
   drawAgents($("agents"), found);
   drawChoices($("agent-pick"), found);
   $("first-run").hidden = !found.demo;
@@ -129,7 +152,26 @@ function markRead() {
   setMark(current, current.newest);
 }
 
-async function open(room, thread) {
+// What stands at this address, and whatever the browser goes back to. A new conversation has nothing in it yet.
+async function openAddress() {
+  const place = readAddress() ?? { room: first, thread: "" };
+  const isThere = listed.has(place.room);
+  if (isThere) await open(place.room, place.thread, { replaces: true });
+  else if (!current) await open(first, "", { keepsAddress: true });
+  const isSaid = !place.thread || /^t-[0-9a-f]{12}$/.test(place.thread) || current.listed || current.said.size > 0;
+  if (isThere && isSaid) return;
+  showMissing(true);
+  drawPlaces();
+}
+
+function showMissing(missing) {
+  $("missing").hidden = !missing;
+  document.body.classList.toggle("not-found", missing);
+}
+
+async function open(room, thread, { replaces = false, keepsAddress = false } = {}) {
+  showMissing(false);
+  if (!keepsAddress) showAddress(addressOf(room, thread, first), replaces);
   if (current?.apart) current.forget();
   current = talk.at(room, thread);
   const shown = current;
@@ -368,7 +410,7 @@ async function begin() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
     // Signed in already: the gateway only uses the address up, so that nobody else can.
-    history.replaceState(null, "", "/");
+    history.replaceState(null, "", location.pathname + location.search);
     const headers = { "content-type": "application/json" };
     await ask("/login", { method: "POST", headers, body: JSON.stringify({ token }) }).catch(() => {});
   }
@@ -383,19 +425,25 @@ async function begin() {
   composer.longest = start.maxText;
   for (const { room, name, threads, last } of start.rooms) {
     talk.rooms.set(room, name);
+    listed.add(room);
     const places = [[talk.at(room, ""), last]];
-    for (const { id, title, last } of threads) places.push([Object.assign(talk.at(room, id), { title, listed: true }), last]);
+    for (const { id, title, last, mark } of threads) {
+      places.push([Object.assign(talk.at(room, id), { title, mark, named: Boolean(title), listed: true }), last]);
+    }
     for (const [place, newest] of places) {
       if (readMark(place)) place.unread = newest > readMark(place);
       else setMark(place, newest); // a browser that was never here has nothing to catch up with
     }
   }
   wire();
+  new Completion($("text"), $("completion"), suggest);
   new Search(() => current.room, jump);
   new Pictures($("pictures"), $("message-list"));
   new Documents($("documents"), $("message-list"));
   new Recorder($("record"), (file) => composer.addFiles([file]), (why) => say(why, "OK", () => say("")));
-  await open(start.room, "");
+  first = start.room;
+  await openAddress();
+  window.addEventListener("popstate", () => openAddress());
   stream = new Stream(start.cursor, {
     message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
     pins: ({ room }) => pins.renew(room),

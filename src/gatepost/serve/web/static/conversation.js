@@ -34,7 +34,7 @@ function joinStops(lines) {
 
 class Conversation {
   constructor(room, thread) {
-    Object.assign(this, { room, thread, title: "", listed: false, loaded: false, more: false, unread: false, typing: false });
+    Object.assign(this, { room, thread, title: "", mark: "", named: false, listed: false, loaded: false, more: false, unread: false, typing: false });
     this.apart = false; // earlier messages are shown, and something lies between them and the newest
     this.newFrom = 0; // what came after this id was not seen when it was opened
     this.said = new Map(); // id → message
@@ -65,7 +65,7 @@ class Conversation {
     this.said.set(message.id, message);
     this.sending.delete(message.key);
     const title = this.thread && message.mine ? titleOf(message) : "";
-    if (title && (!this.title || message.id < this.titledBy)) {
+    if (title && !this.named && (!this.title || message.id < this.titledBy)) {
       this.title = title;
       this.titledBy = message.id;
     }

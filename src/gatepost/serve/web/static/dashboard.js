@@ -1,5 +1,6 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
 import { send } from "/static/csrf.js";
+import "/static/forms.js";
 
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
@@ -17,6 +18,8 @@ document.addEventListener("click", (event) => {
   if (opener?.dataset.opens === "dialog") pressed = opener.textContent.trim();
   const closer = event.target.closest("[data-closes]");
   if (closer) close(closer.dataset.closes);
+  const dismisser = event.target.closest("[data-dismisses]");
+  if (dismisser) at(dismisser.dataset.dismisses).replaceChildren();
   if (event.target instanceof HTMLDialogElement) event.target.close(); // beside its content
   if (event.target.closest("#menu")) showMenu(!document.body.classList.contains("menu-open"));
   if (event.target.id === "shade") showMenu(false);
@@ -204,6 +207,11 @@ document.addEventListener("htmx:after:swap", () => {
   if (!saved || !version) return;
   version.value = saved.dataset.version;
   saved.removeAttribute("data-version");
+});
+
+// Another language: all around the page's part changes, too.
+document.addEventListener("htmx:after:swap", () => {
+  if (document.querySelector('#toast [data-done="user.language"]')) location.reload();
 });
 
 // A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.

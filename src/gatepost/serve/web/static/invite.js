@@ -1,9 +1,12 @@
-// Shows what an invitation gives. Nothing changes until the button is pressed.
+// Shows what an invitation gives. Nothing changes until the button is pressed. Somebody new chooses a name first, if the
+// invitation is for the page.
 import { send } from "/static/csrf.js";
 
 const state = document.getElementById("state");
 const offer = document.getElementById("offer");
 const chat = document.getElementById("chat");
+const join = document.getElementById("join");
+const onward = document.getElementById("onward");
 const button = document.getElementById("accept");
 const token = location.pathname.split("/").pop();
 const CODE = /^[A-Za-z0-9-]{1,100}$/;
@@ -25,6 +28,46 @@ async function post(path) {
   return body;
 }
 
+async function knock(path, more = {}) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-gatepost": "1" },
+    body: JSON.stringify({ token, ...more }),
+  });
+  return { ok: answer.ok, status: answer.status, body: await answer.json() };
+}
+
+async function showJoin() {
+  const found = await knock("/login/invitation/read");
+  if (!found.ok) {
+    showChat();
+    return;
+  }
+  document.getElementById("joins").textContent = found.body.gives;
+  document.getElementById("name").maxLength = found.body.longestName;
+  show("Somebody invites you to this gateway.");
+  join.hidden = false;
+  document.getElementById("name").focus();
+}
+
+async function comeIn() {
+  const submit = join.querySelector("button");
+  submit.disabled = true;
+  const name = document.getElementById("name").value;
+  const done = await knock("/login/invitation", { name });
+  submit.disabled = false;
+  if (!done.ok) {
+    show(done.body.error.text, true);
+    return;
+  }
+  join.hidden = true;
+  show(`You are signed in here as ${name}.`);
+  onward.hidden = false;
+  onward.querySelector("a").focus();
+  const ways = await (await fetch("/login/ways")).json();
+  document.getElementById("later").hidden = ways.ways.length === 0;
+}
+
 function showChat() {
   show("You are not signed in here, so accept it in a chat.");
   const command = `/join ${CODE.test(token) ? token : "CODE"}`;
@@ -40,12 +83,12 @@ function showChat() {
 async function read() {
   const found = await post("/api/invitation/read");
   if (found === null) {
-    showChat();
+    await showJoin();
     return;
   }
   if (found.accepted) {
     show(found.accepted);
-    document.getElementById("onward").hidden = false;
+    onward.hidden = false;
     return;
   }
   if (found.obstacle) {
@@ -53,10 +96,8 @@ async function read() {
     return;
   }
   document.getElementById("person").textContent = found.person;
-  document.getElementById("gets").textContent = found.ownGroup
-    ? "gets an agent of their own, below"
-    : "may write to the agent of";
-  document.getElementById("group").textContent = found.group;
+  document.getElementById("gets").textContent = found.ownGroup ? "gets an agent of their own, below" : "may";
+  document.getElementById("group").textContent = found.ownGroup ? found.group : found.gives;
   show("This invitation gives the following:");
   offer.hidden = false;
 }
@@ -70,7 +111,7 @@ async function accept() {
   }
   offer.hidden = true;
   show(done.text, !done.ok);
-  document.getElementById("onward").hidden = !done.ok;
+  onward.hidden = !done.ok;
 }
 
 function run(step) {
@@ -81,4 +122,8 @@ function run(step) {
 }
 
 button.addEventListener("click", () => run(accept));
+join.addEventListener("submit", (event) => {
+  event.preventDefault();
+  run(comeIn);
+});
 run(read);

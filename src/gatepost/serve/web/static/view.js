@@ -257,26 +257,48 @@ export class List {
   }
 }
 
-export function drawRooms(element, talk, current, choose) {
+// `drawMenu`: of a conversation. A menu that is open stays as it is, and the list with it.
+export function drawRooms(element, talk, current, choose, drawMenu) {
+  if (element.querySelector(".thread-menu[open]")) return;
+  const awayOpen = new Set([...element.querySelectorAll(".away[open]")].map((each) => each.dataset.room));
   const entry = (label, conversation, isCurrent) => {
     const item = make("li");
     const button = make("button", conversation.unread ? "unread" : "");
     button.type = "button";
     button.append(make("span", "", label));
     button.setAttribute("aria-current", String(isCurrent));
-    if (conversation.unread) button.setAttribute("aria-label", `${label}, new messages`);
+    const words = [label, conversation.mark === "pinned" ? "pinned" : "", conversation.unread ? "new messages" : ""];
+    if (words[1] || words[2]) button.setAttribute("aria-label", words.filter(Boolean).join(", "));
+    if (words[1]) button.classList.add("on-top");
     button.addEventListener("click", () => choose(conversation.room, conversation.thread));
     item.append(button);
+    if (conversation.thread && (conversation.listed || conversation.said.size)) item.append(drawMenu(conversation));
     return item;
   };
   const list = make("ul");
   for (const [room, name] of talk.rooms) {
-    const item = entry(name, talk.at(room, ""), current.room === room && !current.thread);
+    const item = entry(name, talk.at(room, ""), current?.room === room && !current.thread);
     const threads = talk.threadsOf(room).filter((one) => one === current || one.listed || one.title || one.said.size);
-    const open = current.room === room || threads.some((one) => one.unread);
+    const open = current?.room === room || threads.some((one) => one.unread);
     if (threads.length && open) {
       const inner = make("ul");
-      for (const one of threads) inner.append(entry(one.title || "New conversation", one, one === current));
+      const add = (place, some) => {
+        for (const one of some) place.append(entry(one.title || "New conversation", one, one === current));
+      };
+      add(inner, threads.filter((one) => one.mark === "pinned"));
+      add(inner, threads.filter((one) => !one.mark || (one.mark === "archived" && (one === current || one.unread))));
+      const away = threads.filter((one) => one.mark === "archived" && one !== current && !one.unread);
+      if (away.length) {
+        const folded = make("details", "away");
+        folded.dataset.room = room;
+        folded.open = awayOpen.has(room);
+        const within = make("ul");
+        add(within, away);
+        folded.append(make("summary", "", `Archived (${away.length})`), within);
+        const last = make("li");
+        last.append(folded);
+        inner.append(last);
+      }
       item.append(inner);
     }
     list.append(item);

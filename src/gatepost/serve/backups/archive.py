@@ -1,4 +1,8 @@
-"""The contents of a backup, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
+"""The contents of a backup, as a tar: what it is of, the store in one snapshot, settings, plug-ins, groups,
+conversations and media.
+
+A store in PostgreSQL is in it as the file that `gatepost store copy` would make. Of gateways with folders of their own,
+those of this one are in it; a folder that gateways share is in it, too.
 
 The key ring and the control token are never in it: a backup must not open the secrets in it. Nor is `channels/`, where
 libraries keep tokens and keys of devices in the clear. An old copy of them must not be used, either: their ratchets
@@ -8,34 +12,42 @@ links and never followed.
 
 import errno
 import io
+import json
 import os
 import stat
 import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from gatepost.cli.given_files import make_private_file
+from gatepost import __version__
 from gatepost.core import settings
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.files.private_files import make_private_file
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.keyring import Keyring
 from gatepost.core.process import home_lock
+from gatepost.flow.gateways.group_place import MARK, place_home
 from gatepost.serve.control.token_auth import TOKEN_FILE, token_path
-from gatepost.store.engine.place import SAVED, find_place
-from gatepost.store.engine.readonly import find_damage, read_snapshot
+from gatepost.store.engine.open_store import copy_store_rows
+from gatepost.store.engine.place import SAVED, StorePlace, find_place
+from gatepost.store.engine.readonly import find_damage, get_newest_version, read_snapshot
 from gatepost.store.engine.sqlite_copy import copy_store
 from gatepost.store.gateways.machine_memory import HOME_MEMORY, MemoryFile, is_in_place
 
-TREES = ("groups", "sessions", "worktrees", "media", "plugins")
+MANIFEST = "backup.json"  # the first file in it: what it is of
+SHARED_TREES = ("groups", "sessions")  # in a folder that gateways share, if they do
+TREES = (*SHARED_TREES, "worktrees", "media", "plugins")
 LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json", SAVED, HOME_MEMORY)
 MAILBOXES = ("in", "out")  # of a session; written at this moment if the gateway runs, and made anew from the store
+STORE = "gatepost.db"
 LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
 MOST_PIECES = 1000  # of a file between holes that are looked for
@@ -54,6 +66,7 @@ def list_devices(home: Home) -> list[str]:
 class BackupContents:
     """The contents of an archive that was written."""
 
+    made_at: int = 0
     files: int = 0
     skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files
     holes: int = 0  # bytes of them in the files
@@ -76,40 +89,67 @@ def write_archive(home: Home, target: Path) -> BackupContents:
 
 
 def _write(home: Home, file: BinaryIO, target: Path, token: Path) -> BackupContents:
-    found, running = BackupContents(), home_lock.find_holder(home) is not None
+    found, running = BackupContents(made_at=SystemClock().now()), home_lock.find_holder(home) is not None
     memory = MemoryFile(home.path / HOME_MEMORY).load() if running else None
-    if memory is not None and not is_in_place(home.store, memory.file):
+    place, placed = find_place(home), place_home(home, settings.load_declared(home.path))
+    if not place.url and memory is not None and not is_in_place(home.store, memory.file):
         why = "its file was removed or replaced while the gateway runs, which saves it in a moment"
         raise SetupError(f"the store cannot be backed up: {why}; `gatepost status` says how to go on")
     with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
-            copy = Path(folder, "gatepost.db")
-            copy_store(find_place(home), copy)
+            copy = Path(folder, home.store.name)
+            if place.url:
+                copy_store_rows(place, StorePlace(copy), lambda table: None, running=True)
+            else:
+                copy_store(place, copy)
             broken = read_snapshot(copy, find_damage)
             if broken:
                 raise SetupError(f"the store is damaged ({broken}), so nothing was backed up; restore a backup")
+            _add_bytes(tar, MANIFEST, _make_manifest(found, placed))
             tar.add(copy, home.store.name)
             found.files += 1
         own = os.fstat(file.fileno())
         with open_untrusted(home.path) as root:
-            for path, info in _walk(root, found, running):
-                if (
-                    home.path / path == token
-                    or os.path.samestat(info, own)
-                    or _is_backup(root, path, info, home.store.name)
-                ):
+            for path, info in _walk(
+                root, found, running, _list_top(root), TREES if placed.shared is None else TREES[2:]
+            ):
+                if home.path / path == token or os.path.samestat(info, own) or _is_backup(root, path, info):
                     continue
                 _add(tar, root, path, info, found)
+        if placed.shared is not None:
+            with open_untrusted(placed.shared) as root:
+                for path, info in _walk(root, found, running, [MARK] if root.exists(MARK) else [], SHARED_TREES):
+                    _add(tar, root, path, info, found)
     return found
 
 
-def _walk(root: UntrustedFolder, found: BackupContents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """Settings and other files of the operator's beside them, then the trees; folders before what is in them."""
-    for name in root.list(most=sys.maxsize):
+def _make_manifest(found: BackupContents, placed: Home) -> bytes:
+    facts = {"made_at": found.made_at, "version": __version__, "schema": get_newest_version()}
+    facts |= {"home": str(placed.path), "shared": placed.shared is not None, "gateway": placed.gateway}
+    return json.dumps(facts).encode()
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.mode, entry.size = 0o600, len(data)
+    tar.addfile(entry, io.BytesIO(data))
+
+
+def _list_top(root: UntrustedFolder) -> list[str]:
+    """Settings, and other files of the operator's beside them."""
+    names = root.list(most=sys.maxsize)
+    return [name for name in names if name not in (*LEFT_OUT, MANIFEST) and not name.startswith(STORE)]
+
+
+def _walk(
+    root: UntrustedFolder, found: BackupContents, running: bool, files: Sequence[str], trees: Sequence[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield these files, then what is in the trees; folders before what is in them."""
+    for name in files:
         info = root.stat(name)
-        if stat.S_ISREG(info.st_mode) and name not in LEFT_OUT and not name.startswith("gatepost.db"):
+        if stat.S_ISREG(info.st_mode):
             yield name, info
-    waiting = [name for name in reversed(TREES) if root.exists(name)]
+    waiting = [name for name in reversed(trees) if root.exists(name)]
     while waiting:
         path = waiting.pop()
         try:
@@ -124,14 +164,14 @@ def _walk(root: UntrustedFolder, found: BackupContents, running: bool) -> Iterat
             found.skipped.append(path)  # it went away meanwhile, or is closed to us
 
 
-def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result, store: str) -> bool:
+def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
     """Return True for an earlier backup beside the settings: each would hold all those before it."""
     if "/" in path or not stat.S_ISREG(info.st_mode):
         return False
     try:
         with root.open_file(path) as file, tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
             first = tar.next()
-            return first is not None and first.name == store
+            return first is not None and first.name in (MANIFEST, STORE)
     except (tarfile.TarError, EOFError, zlib.error, OSError, GatepostError):
         return False
 

@@ -1,0 +1,216 @@
+"""How a backup is put back: into a new folder beside the home, which takes the home's place in one step.
+
+So there is the old home or the new one at every moment, and never half of one. A backup may have been in foreign hands:
+nothing in it leads out of the new folder. Files and folders come first, and links last; no name goes through a link.
+"""
+
+import ctypes
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.files.untrusted_files import write_synced
+from gatepost.core.home import Home
+from gatepost.core.keyring import FILE as KEYRING
+from gatepost.flow.gateways.group_place import MARK
+from gatepost.flow.store_watch import MARKER
+from gatepost.serve.backups.archive import DEEPEST, LARGEST, LEFT_OUT, MANIFEST, SHARED_TREES, STORE, TREES
+from gatepost.serve.backups.backup_folder import read_manifest
+
+PIECE = 1024 * 1024
+MOST_ENTRIES = 5_000_000
+_EXCHANGE, _AT_FDCWD = 2, -100  # RENAME_EXCHANGE: both names stay, and each has what the other had
+
+
+class RestoredHome(Struct, frozen=True, kw_only=True):
+    """`before`: the home that was there, moved aside; '' if there was none. `keyring`: its ring was taken along."""
+
+    files: int
+    made_at: int
+    version: str
+    before: str = ""
+    keyring: bool = False
+
+
+def unpack(source: Path, target: Path) -> int:
+    """Unpack a backup into an empty folder of our own; how many files there are. It raises SetupError if that is no
+    backup, or a damaged one."""
+    links: list[tuple[Path, str, tarfile.TarInfo]] = []
+    folders: list[tuple[Path, tarfile.TarInfo]] = []
+    count = 0
+    try:
+        with tarfile.open(source, mode="r|gz") as tar:
+            for number, entry in enumerate(tar):
+                if number > MOST_ENTRIES:
+                    raise SetupError(f"{source} has more than {MOST_ENTRIES:,} entries, which no backup of ours has")
+                place = target / _check_name(entry)
+                if entry.isdir():
+                    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    folders.append((place, entry))
+                elif entry.issym():
+                    links.append((place, entry.linkname, entry))
+                else:
+                    count += 1
+                    _write_file(tar, entry, place)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise SetupError(f"{source} is no backup, or is damaged: {error}") from None
+    for place, to, entry in links:
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.symlink(to, place)
+        _give(place, entry)
+    for place, entry in reversed(folders):  # a folder may be closed to writers, so this comes last
+        _give(place, entry)
+    if not (target / STORE).is_file():
+        raise SetupError(f"{source} is no backup: there is no store in it")
+    (target / MANIFEST).unlink(missing_ok=True)
+    return count
+
+
+def _check_name(entry: tarfile.TarInfo) -> str:
+    parts = entry.name.split("/")
+    plain = all(part not in ("", ".", "..") and "\0" not in part for part in parts)
+    known = parts[0] in TREES if len(parts) > 1 or entry.isdir() else entry.isreg() and parts[0] not in LEFT_OUT
+    of_store = entry.name.startswith(STORE) and entry.name != STORE  # its log would be written into it
+    if not plain or not known or of_store or len(parts) > DEEPEST + 2:
+        raise SetupError(f"{entry.name[:120]!r} is in the backup, and in none of ours; nothing was restored")
+    if not (entry.isreg() or entry.isdir() or entry.issym()) or entry.size > LARGEST:
+        raise SetupError(f"{entry.name[:120]!r} in the backup is neither file, folder nor link; nothing was restored")
+    return entry.name
+
+
+def _write_file(tar: tarfile.TarFile, entry: tarfile.TarInfo, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = tar.extractfile(entry)
+    assert found is not None
+    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        write_synced(fd, iter(lambda: found.read(PIECE), b""))
+    finally:
+        os.close(fd)
+    _give(place, entry)
+
+
+def _give(place: Path, entry: tarfile.TarInfo) -> None:
+    """To whom it belonged, if we may. Rights of a file that is not ours to give away stay narrow."""
+    if os.geteuid() == 0:
+        os.chown(place, entry.uid, entry.gid, follow_symlinks=False)
+    if not entry.issym():
+        os.chmod(place, stat.S_IMODE(entry.mode) & 0o777)
+        os.utime(place, (entry.mtime, entry.mtime))
+
+
+def restore(
+    source: Path, home: Home, *, replace: bool = False, prepare: Callable[[Home], None] = lambda new: None
+) -> RestoredHome:
+    """Put a backup in the home's place. `replace`: a home that is there is moved aside. The lock is the caller's.
+
+    `prepare` gets the new home before it is in its place. If it raises, everything stays as it was.
+    """
+    facts = read_manifest(source)
+    if not is_free(home.path) and not replace:
+        raise Invalid(
+            "HOME",
+            f"there is something in {home.path} already; --replace moves it aside, or --home names another place",
+        )
+    with _make_folder(home.path) as new:
+        files = unpack(source, new)
+        when = f" of {iso(facts.made_at)}" if facts.made_at else ""
+        (new / MARKER).write_text(f"{source.name}{when}\n")
+        ring = home.path / KEYRING
+        kept = ring.is_file() and not ring.is_symlink()
+        if kept:
+            shutil.copy(ring, new / KEYRING)
+            os.chmod(new / KEYRING, 0o600)
+        os.chmod(new, stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else 0o700)
+        prepare(Home(new))
+        _sync(new)
+    before = _put_in_place(new, home.path)
+    _sync(home.path.parent)
+    return RestoredHome(
+        files=files, made_at=facts.made_at, version=facts.version, before=str(before or ""), keyring=kept
+    )
+
+
+def is_free(path: Path) -> bool:
+    """Return True if nothing is lost when a home takes this place. The lock of a command may be there."""
+    try:
+        return not set(os.listdir(path)) - {"gatepost.lock", "gatepost.pid.json", "run"}
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        raise Invalid("HOME", f"{path} is no folder") from None
+
+
+@contextmanager
+def _make_folder(home: Path) -> Iterator[Path]:
+    """A folder on the home's own disk, gone again if nothing came of it."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{home.name}-restoring-", dir=home.parent))
+    try:
+        yield new
+    except BaseException as error:
+        shutil.rmtree(new, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise SetupError(f"the backup cannot be restored to {home}: {error.strerror or error}") from None
+        raise
+
+
+def _put_in_place(new: Path, home: Path) -> Path | None:
+    """Return where the home is that was there; None if there was none. At every moment one of them is in the place."""
+    if not home.exists():
+        os.rename(new, home)
+        return None
+    had_nothing, before = is_free(home), _name_before(home)
+    _exchange(new, home)
+    if had_nothing:
+        shutil.rmtree(new, ignore_errors=True)
+        return None
+    os.rename(new, before)
+    return before
+
+
+def _name_before(home: Path) -> Path:
+    number = 1
+    while (place := home.with_name(f"{home.name}.before-restore-{number}")).exists():
+        number += 1
+    return place
+
+
+def _exchange(one: Path, other: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with suppress(AttributeError):
+        names = os.fsencode(one), os.fsencode(other)
+        if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _EXCHANGE) == 0:
+            return
+    aside = _name_before(other)  # a file system that cannot exchange names: two steps
+    os.rename(other, aside)
+    os.rename(one, other)
+    os.rename(aside, one)
+
+
+def move_shared(home: Path, shared: Path) -> None:
+    """Move the groups and sessions of a backup to the folder that gateways share, where they lay."""
+    there = [name for name in SHARED_TREES if (shared / name).exists()]
+    if there:
+        raise Invalid("groups.shared_folder", f"{shared / there[0]} is there already; move it aside")
+    for name in (*SHARED_TREES, MARK):
+        if (home / name).exists():
+            shutil.move(home / name, shared / name)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,200 @@
+"""What forms of the page say while somebody fills them in, in a real browser before a real daemon."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.async_api import expect
+from tests.browsers import needs_chromium
+
+from gatepost_testing.daemon import DaemonProcess
+
+from .dashboard_desk import DashboardDesk, fill
+
+pytestmark = needs_chromium
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home = tmp_path_factory.mktemp("forms") / "home"
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
+        assert running.gatepost("chat", "-m", "hello", "--wait").returncode == 0
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.page("tasks", "task.add: New task")
+async def test_a_time_in_words_shows_its_next_runs_before_it_is_saved(desk: DashboardDesk) -> None:
+    await desk.open("/tasks")
+    await desk.page.get_by_role("button", name="New task").first.click()
+    dialog = desk.page.locator("#dialog")
+    said = dialog.locator("[data-previews='task.preview']")
+    await dialog.locator("[name='when']").fill("every weekday at 25")
+    await expect(said).to_contain_text("nderstood 'every weekday', but '25' is no time of day")
+    assert desk.ask("task.list") == []
+
+    await dialog.locator("[name='when']").fill("every weekday at 9")
+    await expect(said).to_contain_text("Every weekday at 9:00 (")
+    shown = await said.inner_text()
+    assert shown.count(", 9:00") == 3 and "Saturday" not in shown and "Sunday" not in shown
+    await desk.submit("task.add", folder="home", prompt="Sum up my mails.")
+    [task] = desk.ask("task.list")
+    zone = await desk.page.evaluate("Intl.DateTimeFormat().resolvedOptions().timeZone")
+    assert (task["schedule"], task["zone"]) == ("0 9 * * 1-5", zone)
+    await expect(desk.row("Sum up my mails.", "every weekday").first).to_contain_text("every weekday at 9:00")
+
+
+@pytest.mark.slow
+async def test_an_error_stands_at_its_input_until_that_is_changed(desk: DashboardDesk) -> None:
+    await desk.open("/tasks")
+    await desk.page.get_by_role("button", name="New task").first.click()
+    dialog = desk.page.locator("#dialog")
+    folder, send = dialog.locator("[name='folder']"), dialog.locator("button[type=submit]")
+    for name, value in {"folder": "hom", "prompt": "Look.", "when": "in two hours"}.items():
+        await fill(dialog, name, value)
+    await send.click()
+    said = dialog.locator(".field", has=desk.page.locator("[name='folder']")).get_by_role("alert")
+    await expect(said).to_contain_text("There is no agent named “hom”")
+    await expect(said.get_by_role("link", name="All agents")).to_be_visible()
+    await expect(folder).to_be_focused()
+    await expect(folder).to_have_attribute("aria-invalid", "true")
+
+    await folder.fill("home")
+    await expect(said).to_have_count(0)
+    await fill(dialog, "max_cost", "much")
+    await dialog.locator("summary", has_text="Further settings").click()  # folded away
+    await send.click()
+    await expect(dialog.locator("[name='max_cost']")).to_be_focused()
+    await expect(dialog.get_by_role("alert")).to_have_text("Write an amount in US dollars, such as 2.50.")
+    await desk.submit("task.add", max_cost="1")
+
+
+@pytest.mark.slow
+async def test_what_was_typed_survives_a_reload_until_it_is_sent(desk: DashboardDesk) -> None:
+    dialog, words = desk.page.locator("#dialog"), "Sum up what I missed, and say nothing if it is nothing."
+
+    async def open_dialog() -> None:
+        await desk.open("/tasks")
+        await desk.page.get_by_role("button", name="New task").first.click()
+        await expect(dialog.locator("[name='prompt']")).to_be_visible()
+
+    await open_dialog()
+    await expect(dialog.locator(".draft")).to_be_hidden()
+    for name, value in {"folder": "home", "prompt": words, "when": "every friday at 9"}.items():
+        await fill(dialog, name, value)
+    await open_dialog()
+    await expect(dialog.locator(".draft")).to_be_visible()
+    await expect(dialog.locator("[name='prompt']")).to_have_value(words)
+    await desk.submit("task.add")
+    await open_dialog()
+    await expect(dialog.locator("[name='prompt']")).to_have_value("")
+
+    await dialog.locator("[name='prompt']").fill("Something else.")
+    await open_dialog()
+    await dialog.get_by_role("button", name="Start anew").click()
+    await expect(dialog.locator("[name='prompt']")).to_have_value("")
+    await open_dialog()
+    await expect(dialog.locator(".draft")).to_be_hidden()
+
+
+@pytest.mark.slow
+async def test_a_secret_is_never_kept_as_a_draft(desk: DashboardDesk) -> None:
+    await desk.open("/secrets")
+    await desk.page.get_by_role("button", name="Set a secret").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.locator("[name='name']").fill("HUB")
+    await dialog.locator("[name='value']").fill("tok-very-secret-000")
+    kept = await desk.page.evaluate("JSON.stringify({...sessionStorage, ...localStorage})")
+    assert "HUB" in kept and "tok-very" not in kept
+
+
+@pytest.mark.slow
+async def test_what_was_done_is_undone_by_one_press(desk: DashboardDesk) -> None:
+    [route] = [each for each in desk.ask("route.list") if each["target"] == "home"][:1]
+    await desk.open("/routes")
+    await desk.page.locator(f"main button[hx-get*='route.rm?id={route['id']}']").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.locator("button[type=submit]").click()
+    await dialog.get_by_role("button", name="Undo").click()
+    await expect(dialog.locator("[data-done='route.add']")).to_be_visible()
+    [again] = [each for each in desk.ask("route.list") if each["target"] == "home"][:1]
+    assert {**again, "id": 0, "created_by": "", "created_at": ""} == {
+        **route,
+        "id": 0,
+        "created_by": "",
+        "created_at": "",
+    }
+
+    desk.ask("task.add", folder="home", text="Bread!", every="1h")
+    await desk.open("/tasks")
+    await desk.press("Pause", "task.pause", desk.row("Bread!", "active").first)
+    await desk.page.locator("#toast").get_by_role("button", name="Undo").click()
+    await expect(desk.page.locator("#toast [data-done='task.resume']")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_what_cannot_be_undone_says_so_before(desk: DashboardDesk) -> None:
+    desk.ask("group.add", folder="gone")
+    await desk.open("/groups/gone")
+    await desk.page.get_by_role("button", name="Remove", exact=True).click()
+    await expect(desk.page.locator("#dialog .final")).to_contain_text("cannot be brought back")
+
+
+@pytest.mark.slow
+@pytest.mark.page("permissions", "grant.choose: Add this", "grant.choose: *")
+async def test_a_rule_is_a_sentence_that_says_what_it_would_have_done(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home?view=may")
+    form = desk.page.locator("form.page-form", has=desk.page.locator("[name='subject']"))
+    await form.locator("[name='subject']").select_option(label="write by itself")
+    await form.locator("[name='room']").select_option(index=1)
+    room = await form.locator("[name='room']").input_value()
+    said = form.locator("[data-previews='grant.preview']")
+    await expect(said).to_contain_text("It did nothing of the kind in the last week.")
+    await said.locator("summary").click()
+    await expect(said.locator("code")).to_have_text(f"hold speak(jid={room})")
+    assert desk.ask("grant.list", folder="home")["rules"] == []
+
+    await form.get_by_role("button", name="Add this").click()
+    await expect(desk.page.locator("#toast [data-done='grant.choose']")).to_be_visible()
+    places = desk.page.locator(".choices", has=desk.page.get_by_role("heading", name="In one place"))
+    await expect(places.get_by_role("button", name="Ask me")).to_have_attribute("aria-pressed", "true")
+    await places.get_by_role("button", name="No", exact=True).click()
+    await expect(places.get_by_role("button", name="No", exact=True)).to_have_attribute("aria-pressed", "true")
+    assert [each["text"] for each in desk.ask("grant.list", folder="home")["rules"]] == [f"!speak(jid={room})"]
+    desk.ask("grant.rm", folder="home", rule=f"!speak(jid={room})")
+
+
+@pytest.mark.slow
+async def test_an_answer_for_a_room_about_what_has_none_is_refused_at_that_input(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home?view=may")
+    form = desk.page.locator("form.page-form", has=desk.page.locator("[name='subject']"))
+    await form.locator("[name='subject']").select_option(label="publish something")
+    await form.locator("[name='room']").select_option(index=1)
+    await form.get_by_role("button", name="Add this").click()
+    field = form.locator(".field", has=desk.page.locator("[name='room']"))
+    await expect(field.get_by_role("alert")).to_contain_text("Only what it writes or sends has a room")
+
+
+@pytest.mark.slow
+async def test_amounts_and_hosts_are_taken_as_people_write_them(desk: DashboardDesk) -> None:
+    await desk.open("/costs")
+    await desk.page.get_by_role("button", name="Set a budget").first.click()
+    await desk.submit("budget.set", folder="home", daily="2,50")
+    [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
+    assert budget["daily"]["limit_usd"] == 2.5
+
+    await desk.open("/egress")
+    await desk.press("Allow a host", "egress.allow", host="https://docs.example.com/page")
+    assert [each["host"] for each in desk.ask("egress.list")] == ["docs.example.com"]
+
+
+@pytest.mark.slow
+async def test_what_is_missing_is_said_at_its_input(desk: DashboardDesk) -> None:
+    await desk.open("/egress")
+    await desk.page.get_by_role("button", name="Allow a host").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.locator("button[type=submit]").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("This is needed.")
+    await expect(dialog.locator("[name='host']")).to_be_focused()
+    await dialog.locator("[name='host']").fill("two words")
+    await dialog.locator("button[type=submit]").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("Write a name alone, such as example.com.")
