@@ -234,7 +234,7 @@ HIDDEN: Hidden = {
     (PAGE, "OverviewMessage"): hide(ID="id", SAID="direction"),
     (COMMAND, "OverviewBudget"): hide(ON_PAGE="folder period limit spent"),
     (COMMAND, "OverviewRequest"): hide(ON_PAGE="why", IN_REQUEST="id kind what asked_at"),
-    (PAGE, "OverviewRequest"): hide(IN_REQUEST="id kind what asked_at"),
+    (PAGE, "OverviewRequest"): hide(IN_REQUEST="id asked_at"),
     (COMMAND, "OverviewWait"): hide(ON_PAGE="since_at"),
     (COMMAND, "OverviewStep"): hide(ON_PAGE="step operation args"),
     (PAGE, "OverviewStep"): hide(IN_COMMAND="command"),

@@ -32,6 +32,8 @@ CASES = [
     (words.render_decision("Max", "Home", "budget", "allowed", about="$2.00"), "Max allowed Home $2.00 more"),
     (words.render_decision("Max", "Home", "host", "denied", about="x.com"), "Max did not let Home reach x.com"),
     (words.render_cost("Home", 20_000, ["opus"]), "Home spent $0.02 on opus"),
+    (words.render_cost("Home", 2_345_678, ["opus", "haiku"]), "Home spent $2.35 on opus and haiku"),
+    (words.render_cost("Home", 9_999, ["opus"]), "Home spent less than a cent on opus"),
     (words.render_firing("Home", "News", "failed"), "The task “News” of Home failed"),
     (words.render_change("Max", "group.rest", "done", "Home"), "Max put an agent to rest (Home)"),
     (words.render_change("Max", "odd_thing.twist", "done", ""), "Max changed odd thing"),

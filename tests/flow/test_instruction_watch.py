@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.flow.instruction_watch import MORE_S, MOST_AT_ONCE, InstructionWatch
+from gatepost.flow.instruction_watch import FIRST, MORE_S, MOST_AT_ONCE, InstructionWatch
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import groups, instructions, sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
@@ -89,7 +89,7 @@ async def test_a_change_on_the_machine_and_one_of_the_agent_are_told_apart(
         ("by hand again", "", NOON + 250 * SECOND),
         ("by itself", "agent:acme", NOON + 130 * SECOND),
         ("by hand", "", NOON + 50 * SECOND),
-        ("first", "", NOON - 60 * SECOND),
+        ("first", FIRST, NOON - 60 * SECOND),
     ]
 
 

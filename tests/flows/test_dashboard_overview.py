@@ -75,6 +75,27 @@ async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: 
 
 
 @pytest.mark.slow
+async def test_what_happened_is_told_in_words_filtered_searched_and_followed_to_its_exact_view(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    assert daemon.gatepost("chat", "-m", "a day at the lake", "--wait").returncode == 0
+    await page.get_by_role("link", name="Activity", exact=True).click()
+    entries = page.locator(".timeline-list > li")
+    await expect(entries.filter(has_text="signed in").first).to_be_visible()
+    await page.get_by_label("Kind").select_option("message")
+    await expect(entries.filter(has_text="signed in")).to_have_count(0)
+    await page.get_by_role("searchbox", name="Search this page").fill("lake")
+    await expect(entries).to_have_count(2)
+    assert "kind=message" in page.url and "q=lake" in page.url
+    await expect(entries.last).to_contain_text("wrote to Home in Terminal")
+    await entries.last.get_by_role("link", name="How it went").click()
+    await expect(page.locator(".timeline-list")).to_contain_text("The model has it")
+    await expect(page.locator("main")).not_to_contain_text("_")
+    await page.get_by_role("link", name="See it exactly").click()
+    await expect(page.locator("main")).to_contain_text("Its life")
+
+
+@pytest.mark.slow
 async def test_agents_are_searched_and_the_search_is_part_of_the_address(daemon: DaemonProcess, page: Page) -> None:
     assert daemon.gatepost("group", "add", "find-me").returncode == 0
     await page.keyboard.press("/")

@@ -5,7 +5,7 @@ Names of people, agents and rooms come in as they are called; no sentence has an
 
 from collections.abc import Mapping, Sequence
 
-from gatepost.core.money import render_about_usd
+from gatepost.core.money import MICRO
 from gatepost.flow.requests.choices import ACTS
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.outbox import EffectState
@@ -13,6 +13,7 @@ from gatepost.store.rights.requests import RequestKind
 from gatepost.store.schedule.firings import FiringState
 
 GATEPOST = "Gatepost"
+CENT = MICRO // 100
 DONE = {  # what a tool did, where `used …` would say less
     "send": "sent a message",
     "reply": "replied",
@@ -238,7 +239,8 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
 
 
 def render_cost(agent: str, micro: int, models: Sequence[str]) -> str:
-    return f"{agent} spent {render_about_usd(micro)} on {join_names(models)}"
+    amount = f"${micro / MICRO:,.2f}" if micro >= CENT else "less than a cent"
+    return f"{agent} spent {amount} on {join_names(models)}"
 
 
 def render_firing(agent: str, title: str, state: str) -> str:

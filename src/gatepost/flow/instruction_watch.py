@@ -25,6 +25,7 @@ from gatepost.store.sessions.instructions import InstructionSource
 LOOK_S = 60.0
 MOST_AT_ONCE = 50  # files that one look reads
 MORE_S = 1.0  # until the next look, if there were more
+FIRST = "gatepost"  # who it was by, of the version that was there when somebody first looked
 
 _log = log.get("instructions")
 
@@ -114,5 +115,5 @@ def record_change(db: Db, found: FoundText, before: int, now: int, *, is_first: 
     since, until = (found.changed_at, found.changed_at) if said else (before, now)
     own = not is_first and instructions.was_at_work(db, found.folder, since, until)
     at = min(found.changed_at, now) if said or is_first else now
-    by = f"agent:{found.folder}" if own else ""
+    by = FIRST if is_first else f"agent:{found.folder}" if own else ""
     instructions.add(db, found.folder, found.digest, found.text, InstructionSource.FOUND, by, at)

@@ -99,7 +99,7 @@ def test_a_card_says_what_is_asked_who_waits_and_offers_the_step() -> None:
     step = OverviewStep(step=SafeStep.ANSWER, operation="permit.answer", args={"id": "p-1"}, command="…")
     card = make_card(make_agent(state=AgentStatus.WAITING, requests=3, request=request, waits=waits, next=step), NOW)
     assert card.waits == (
-        "Asks: tool Bash (it deletes files) and 2 more, 3 min · Waits for beta: errand, 3 min"
+        "Asks to use Bash (it deletes files) and 2 more, 3 min · Waits for beta: errand, 3 min"
         " · acme waits for it: errand"
     )
     assert card.action is not None

@@ -9,7 +9,7 @@ from gatepost.core.records import replace
 from gatepost.flow import group_files
 from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, claim_here
 from gatepost.flow.group_files import AGENTS
-from gatepost.flow.instruction_watch import read_texts, record_found
+from gatepost.flow.instruction_watch import FIRST, read_texts, record_found
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.messages.visible_text import render_changes
 from gatepost.serve.control.arguments.instructions import (
@@ -51,6 +51,8 @@ def _render_writer(db: Db, version: InstructionVersion) -> str:
     by = version.written_by
     if not by:
         return "somebody on the machine"
+    if by == FIRST:
+        return "as it was at first"
     if by == OPERATOR:
         return "the operator"
     if by == f"agent:{version.folder}":

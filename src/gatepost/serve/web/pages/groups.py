@@ -121,7 +121,7 @@ INSTRUCTIONS = "AGENTS.md"
 HOW = {
     InstructionSource.WRITTEN: "Written by a person",
     InstructionSource.PUT_BACK: "Put back",
-    InstructionSource.FOUND: "Found changed",
+    InstructionSource.FOUND: "Found in its folder",
 }
 EDITOR_ROWS = 28
 COST_DAYS = 30

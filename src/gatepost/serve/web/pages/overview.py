@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from gatepost.core.clock import iso
 from gatepost.core.money import render_about_usd
 from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeStep
+from gatepost.flow.requests.choices import ACTS
 from gatepost.serve.control.arguments.overview import (
     LONGEST_SEARCH,
     AgentOverview,
@@ -12,6 +13,7 @@ from gatepost.serve.control.arguments.overview import (
     OverviewBudget,
     OverviewExtent,
     OverviewPart,
+    OverviewRequest,
     OverviewStep,
     OverviewWait,
     ShowOverviewArgs,
@@ -34,6 +36,7 @@ from gatepost.serve.web.dashboard.view import (
     Share,
     Tone,
 )
+from gatepost.store.rights.requests import RequestKind
 
 LIMIT = 40
 MOST_NOTES = 4  # findings that are shown at once
@@ -252,11 +255,29 @@ def render_wait(wait: OverviewWait, agent: AgentOverview, now: int) -> str:
     many = f" and {wait.count - 1} more" if wait.count > 1 else ""
     request = agent.request
     if wait.who == agent.id and request is not None and agent.waits[0] is wait:
-        why = f" ({_cut(request.why)})" if request.why else ""
-        return f"Asks: {_cut(wait.what)}{why}{many}{since}"
+        why = f" ({_cut(request.why)})" if request.why and "`" not in request.why else ""
+        return f"{_render_request(request)}{why}{many}{since}"
     if wait.who == agent.folder:
         return f"Waits for {wait.whom}: {_cut(wait.what)}{many}{since}"
     return f"{wait.who} waits for it: {_cut(wait.what)}{many}{since}"
+
+
+def _render_request(request: OverviewRequest) -> str:
+    match request.kind:
+        case RequestKind.CALL | RequestKind.TOOL:
+            plain = _cut(request.what).replace("_", " ")
+            return f"Asks to {ACTS.get(request.what) or f'use {plain}'}"
+        case RequestKind.SENDER:
+            return "Somebody wrote who is not let in"
+        case RequestKind.BUDGET:
+            return "Needs more money"
+        case RequestKind.PRICE:
+            return "Needs to know what its model costs"
+        case RequestKind.HOST:
+            return f"Asks to reach {_cut(request.what)}"
+        case RequestKind.QUESTION:
+            return "Has a question"
+    return "Asks for a decision"
 
 
 def _get_link(step: OverviewStep) -> Link | None:
