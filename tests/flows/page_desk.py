@@ -40,7 +40,7 @@ from gatepost_testing.clients.web_manners import make_async_manners
 from gatepost_testing.waiting import PATIENCE_S
 
 HOLE = re.compile(r"\{(\w+)\}")
-OF_THE_CODE = {"operation": "task.add"}  # holes that only names of ours fill
+OF_THE_CODE = {"digest": "0" * 64, "operation": "task.add"}  # holes that only names of ours fill
 
 
 class PageSite(Struct, frozen=True, kw_only=True):

@@ -51,12 +51,6 @@ class Hand:
         named = re.compile(rf"^{label}(\s*\(needed\))?$")
         await (within or self.page.locator("#main")).get_by_label(named).first.fill(words)
 
-    async def choose(self, label: str, option: str) -> None:
-        """In a dialog, by two clicks."""
-        self.clicks += 2
-        named = re.compile(rf"^{label}(\s*\(needed\))?$")
-        await self.dialog.get_by_label(named).first.select_option(option)
-
     @property
     def dialog(self) -> Locator:
         return self.page.locator("#dialog")
@@ -135,7 +129,7 @@ async def invite_somebody(hand: Hand) -> None:
 async def be_reminded_daily(hand: Hand) -> None:
     await hand.go("Agents", "Tasks")
     await hand.press("New task")
-    await hand.choose("Agent", "home")
+    await hand.type("Agent", "home", hand.dialog)
     await hand.type("Prompt", "remind me to drink water", hand.dialog)
     await hand.type("When", "every day at 8", hand.dialog)
     await hand.send()
@@ -145,7 +139,7 @@ async def be_reminded_daily(hand: Hand) -> None:
 async def limit_what_is_spent(hand: Hand) -> None:
     await hand.go("Costs")
     await hand.press("Set a budget")
-    await hand.choose("Agent", "home")
+    await hand.type("Agent", "home", hand.dialog)
     await hand.type("Daily", "5", hand.dialog)
     await hand.send()
     assert "5000000" in str(hand.desk.ask("budget.show")) or "5.00" in str(hand.desk.ask("budget.show"))

@@ -1,8 +1,13 @@
 """Texts in another language: found by their English words, also with holes, and never slow for what strangers say."""
 
+from pathlib import Path
+
 import pytest
 
 from gatepost.core.languages.catalogue import Catalogue, choose_language, list_languages, load_catalogue, translate
+from gatepost.core.languages.po_file import read_po
+
+ROOT = Path(__file__).parents[3]
 
 TEXTS = {
     "Agents": "Agenten",
@@ -86,3 +91,10 @@ def test_a_language_that_is_not_there_is_english() -> None:
 @pytest.mark.parametrize("language", list_languages()[1:])
 def test_a_translation_has_the_holes_of_its_text(language: str) -> None:
     assert load_catalogue(language).list_faults() == []
+
+
+def test_the_example_of_the_docs_is_a_language() -> None:
+    page = (ROOT / "docs" / "extend" / "language.md").read_text(encoding="utf-8")
+    french = Catalogue("fr", read_po(page.partition("```po\n")[2].partition("```")[0], "the example"))
+    assert french.list_faults() == []
+    assert french.find("Home wants to send a file") == "Home souhaite envoyer un fichier"
