@@ -10,7 +10,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
-from gatepost.serve.web.site import STATIC
+from gatepost.serve.web.static_pages import STATIC
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.provider import ScriptBuilder
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.serve.web.site import STATIC
+from gatepost.serve.web.static_pages import STATIC
 
 SCRIPTS = sorted(STATIC.glob("*.js"))
 NAMED = re.compile(r"^\s*(?:export )?(?:async )?(?:function|class) (\w+)", re.MULTILINE)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from msgspec import Struct, field
 from starlette.applications import Starlette
@@ -10,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -52,12 +51,12 @@ from gatepost.serve.web.signin.contract import SignInDeps, list_routes
 from gatepost.serve.web.signin.tickets import SignInTickets, WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
+from gatepost.serve.web.static_pages import STATIC, make_page_response
 from gatepost.serve.web.trusted_proxies import make_client_addresses
 from gatepost.serve.web.widget import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
 
-STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
 # Paths for programs, visitors and pages of groups: nothing of the dashboard stands there.
 WITHOUT_FRAME = (*OPEN_TO_ALL, "/api/", "/static/", API_PREFIX, "/chat/", *sites.PREFIXES)
@@ -161,7 +160,7 @@ def _make_group_sites(deps: WebDeps, browsers: BrowserLogins) -> GroupSites:
         get_browser=browsers.get_token,
         find_visitor=browsers.find_by_token,
         get_address=make_client_addresses(deps.config).get,
-        make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
+        make_sign_in=lambda request: make_page_response(request, SIGN_IN_PAGE, status=401),
         own_names=frozenset(list_own_names(deps.config)),
     )
     return GroupSites(sites)
@@ -271,9 +270,10 @@ class SitePages:
         return await self._show(request, "session.html")
 
     async def _show(self, request: Request, name: str, headers: Mapping[str, str] | None = None) -> Response:
-        if await self._browsers.find_visitor(request) is None:
-            return FileResponse(SIGN_IN_PAGE)
-        return FileResponse(STATIC / name, headers=headers)
+        visitor = await self._browsers.find_visitor(request)
+        if visitor is None:
+            return make_page_response(request, SIGN_IN_PAGE)
+        return make_page_response(request, name, visitor.language, headers=headers)
 
 
 async def _show_health(request: Request) -> Response:
@@ -282,7 +282,7 @@ async def _show_health(request: Request) -> Response:
 
 async def _show_pairing(request: Request) -> Response:
     """The same page for every link, valid or not: what it says is asked for by a browser that is signed in."""
-    return FileResponse(STATIC / "pair.html")
+    return make_page_response(request, "pair.html")
 
 
 class _Assets(StaticFiles):

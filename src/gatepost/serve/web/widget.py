@@ -10,12 +10,11 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
@@ -32,6 +31,7 @@ from gatepost.serve.web.browser_security import HEADERS
 from gatepost.serve.web.browser_streams import render_sse
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
+from gatepost.serve.web.static_pages import make_page_response
 from gatepost.serve.web.trusted_proxies import ClientAddresses
 from gatepost.store.port import Store
 from gatepost.store.web import links
@@ -39,7 +39,7 @@ from gatepost.store.web.links import LinkVisitor
 
 PREFIX = "/chat"
 API_PREFIX = f"{PREFIX}/api/"
-PAGE = Path(__file__).parent / "static" / "link_chat.html"
+PAGE = "link_chat.html"
 LARGEST_BODY = 64 * 1024  # bytes
 LONGEST_TEXT = 4000  # characters
 LONGEST_SECRET = 100
@@ -175,11 +175,12 @@ class ChatWidget:
         facts = await self._find_link(request.path_params["token"])
         if facts is None:
             return PlainTextResponse(f"{CLOSED}\n", 404)
-        return FileResponse(PAGE, headers=render_headers(request.headers.get("host", ""), facts.token.origins))
+        headers = render_headers(request.headers.get("host", ""), facts.token.origins)
+        return make_page_response(request, PAGE, headers=headers)
 
     async def show_unframed(self, request: Request) -> Response:
         """For who reloads the page, whose token stands in the fragment by then. Which link it is, we do not see."""
-        return FileResponse(PAGE, headers=render_headers(request.headers.get("host", ""), ""))
+        return make_page_response(request, PAGE, headers=render_headers(request.headers.get("host", ""), ""))
 
     async def describe_link(self, request: Request) -> Response:
         facts = await self._find_link(get_text(await read_object(request, LARGEST_BODY), "link"))

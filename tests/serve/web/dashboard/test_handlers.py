@@ -2,18 +2,17 @@
 
 import asyncio
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 
-import gatepost.serve.web.site as site_module
 from gatepost.core.event_bus import EventBus
 from gatepost.serve.web.dashboard import live, tables
 from gatepost.serve.web.dashboard.handlers import SHOWN_ROWS, cut_tables, find_words
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row, TableBlock
+from gatepost.serve.web.static_pages import STATIC
 from gatepost.store.port import Db
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups
@@ -24,7 +23,7 @@ COUNT = SHOWN_ROWS * 2 + 1
 
 
 def test_the_vendored_library_is_the_one_that_was_published() -> None:
-    vendor = Path(site_module.STATIC) / "vendor"
+    vendor = STATIC / "vendor"
     assert hashlib.sha256((vendor / "htmx-4.0.0.min.js").read_bytes()).hexdigest() == HTMX_SHA256
     assert "Zero-Clause BSD" in (vendor / "htmx.LICENSE").read_text()
 

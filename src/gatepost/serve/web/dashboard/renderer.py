@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.core.languages.catalogue import current_language, localize, translate
 from gatepost.core.money import render_about_usd
 from gatepost.serve.web.dashboard.view import has_content, list_shown
+from gatepost.serve.web.static_pages import make_script_texts
 
 TEMPLATES = Path(__file__).parent / "templates"
 _CODE = re.compile(r"`([^`\n]+)(?:`|(?<=…)\Z)")  # a text that was cut may end before the second mark
@@ -44,6 +46,7 @@ def get_environment() -> Environment:
     made.filters["tr"] = translate
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
+    made.globals["get_script_texts"] = lambda: Markup(make_script_texts(current_language.get()))
     made.globals["tag_of"] = _get_tag
     made.globals["list_shown"] = list_shown
     made.globals["split_code"] = split_code

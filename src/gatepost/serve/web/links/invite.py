@@ -2,10 +2,8 @@
 changes nothing. Who is not signed in chooses a name, if it is for that (`signin/invitation.py`), or is told how to
 accept it in a chat."""
 
-from pathlib import Path
-
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
@@ -17,11 +15,12 @@ from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.serve.web.json_api import read_text_field
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
+from gatepost.serve.web.static_pages import make_page_response
 from gatepost.store.port import Db, Store
 from gatepost.store.rights.tokens import render_invited
 
 LARGEST_BODY = 1024  # bytes
-PAGE = Path(__file__).parents[1] / "static" / "invite.html"
+PAGE = "invite.html"
 
 
 class InviteLinks:
@@ -63,7 +62,7 @@ class InviteLinks:
 
 async def show_invitation(request: Request) -> Response:
     """The same page for every code, valid or not. To open it uses nothing up."""
-    return FileResponse(PAGE)
+    return make_page_response(request, PAGE)
 
 
 async def _read_code(request: Request) -> str:

@@ -6,12 +6,11 @@ A cookie holds a token of which only the hash is kept. Even on loopback nobody g
 import hashlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
@@ -24,6 +23,7 @@ from gatepost.serve.web.browser_security import is_write_proven, port_of, render
 from gatepost.serve.web.browser_streams import BrowserStreams
 from gatepost.serve.web.json_api import error_response
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
+from gatepost.serve.web.static_pages import make_page_response
 from gatepost.serve.web.trusted_proxies import find_proxy_user, get_proxy_identity, make_client_addresses
 from gatepost.store.people import logins
 from gatepost.store.people.logins import BrowserLogin, NewBrowser
@@ -35,7 +35,7 @@ PROXY_WAY = "proxy_header"  # the way whose logins hold only while it says the s
 SEEN_EVERY = HOUR  # that a browser was here is written down so often at most
 MOST_SEEN = 1000  # browsers of which we remember that
 LONGEST_PEER = 80  # characters
-SIGN_IN_PAGE = Path(__file__).parents[1] / "static" / "login.html"
+SIGN_IN_PAGE = "login.html"
 
 FindUser = Callable[[Db, int], str | None]  # (store, now): who signs in; None: nobody
 LONGEST_READ = 400  # characters of a User-Agent that are looked at
@@ -228,7 +228,7 @@ class LoginRequiredMiddleware:
         if visitor is None:
             await self._pace.hold(scope)
             if self._page and request.method == "GET" and "hx-request" not in request.headers:
-                await FileResponse(SIGN_IN_PAGE, 401)(scope, receive, send)
+                await make_page_response(request, SIGN_IN_PAGE, status=401)(scope, receive, send)
                 return
             text = "You are not signed in. `gatepost login` prints an address that does it."
             answer = error_response("signed_out", text, 401)

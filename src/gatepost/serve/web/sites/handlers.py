@@ -118,7 +118,7 @@ class SiteDeps(Struct, frozen=True, kw_only=True):
     get_browser: Callable[[Request], str]
     find_visitor: Callable[[Request, str], Awaitable[WebVisitor | None]]
     get_address: Callable[[Scope], str]
-    make_sign_in: Callable[[], Response]
+    make_sign_in: Callable[[Request], Response]
     own_names: frozenset[str] = frozenset()
 
 
@@ -185,7 +185,7 @@ class GroupSites:
         page = await self._deps.store.read(web_routes.find_page, path) if path.segments else None
         if page is None:  # a stranger learns nothing of which groups there are
             known = await self._deps.find_visitor(request, self._deps.get_browser(request))
-            return PlainTextResponse(NOTHING, 404) if known is not None else self._deps.make_sign_in()
+            return PlainTextResponse(NOTHING, 404) if known is not None else self._deps.make_sign_in(request)
         base = render_url(page.kind, *((f"{TICKET_MARK}{ticket}",) if ticket else ()), *page.folder.split("/"))
         return await self._serve_page(request, _Place(path=path, page=page, base=base, ticket=ticket))
 
@@ -229,7 +229,7 @@ class GroupSites:
         folder = place.page.folder
         browser = self._deps.get_browser(request) if read_allowed(request.headers) else ""
         if await self._deps.find_visitor(request, browser) is None:
-            return self._deps.make_sign_in()
+            return self._deps.make_sign_in(request)
         if not await self._may_see(request, browser, folder):
             return PlainTextResponse(NOTHING, 404)
         found = await self._open_file(place)

@@ -1,6 +1,7 @@
 // Who answers here: name, provider, model, and what this conversation has cost so far.
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 // Nobody if it cannot be told: the conversation goes on without.
 export async function listAgents(room, thread) {
@@ -29,7 +30,7 @@ export function drawModels(select, { agents, models = [] }) {
   const now = agents[0]?.model ?? "";
   select.hidden = models.length < 2;
   const names = now && !models.includes(now) ? [now, ...models] : models;
-  const usual = make("option", "", "Usual model");
+  const usual = make("option", "", t("Usual model"));
   usual.value = "default";
   usual.selected = !now;
   const options = names.map((name) => {
@@ -46,7 +47,7 @@ export function drawAgents(element, { agents }) {
     ...agents.map(({ name, provider, model, cost }) => {
       const item = make("li");
       item.append(make("b", "", name));
-      for (const [label, value] of [["Provider", provider], ["Model", model], ["Cost so far", cost]]) {
+      for (const [label, value] of [[t("Provider"), provider], [t("Model"), model], [t("Cost so far"), cost]]) {
         if (!value) continue;
         const fact = make("span", "fact", value);
         fact.title = label;

@@ -1,5 +1,6 @@
 // A card: something to read, and buttons to decide it. A decided card says what was decided and has no buttons.
 import { make } from "/static/dom.js";
+import { t } from "/static/texts.js";
 
 const STYLES = new Set(["primary", "danger"]);
 
@@ -8,7 +9,7 @@ const forms = new Map(); // id of a card → the form that changes what is asked
 function drawButtons(line, act) {
   const group = make("div", "card-buttons");
   group.setAttribute("role", "group");
-  group.setAttribute("aria-label", "Your decision");
+  group.setAttribute("aria-label", t("Your decision"));
   for (const { id, label, style, about } of line.card.buttons) {
     const button = make("button", STYLES.has(style) ? style : "", label);
     if (about) button.append(make("small", "", about));
@@ -23,7 +24,7 @@ function drawButtons(line, act) {
 }
 
 function drawChange(line, act) {
-  const button = make("button", "change", "Change…");
+  const button = make("button", "change", t("Change…"));
   button.type = "button";
   button.disabled = line.pressed !== undefined;
   button.addEventListener("click", async () => {
@@ -61,14 +62,14 @@ function drawForm(line, act, given, opener) {
     area.spellcheck = argument.text;
     area.addEventListener("input", () => area.setCustomValidity(""));
     field.append(make("span", "", argument.label));
-    if (!argument.text) field.append(make("small", "", "JSON; empty: left out"));
+    if (!argument.text) field.append(make("small", "", t("JSON; empty: left out")));
     field.append(area);
     group.append(field);
     return { ...argument, area, shown: area.value }; // the browser may have changed the ends of its lines
   });
   const buttons = make("div", "card-buttons");
-  const allow = make("button", "primary", "Allow with changes");
-  const cancel = make("button", "", "Cancel");
+  const allow = make("button", "primary", t("Allow with changes"));
+  const cancel = make("button", "", t("Cancel"));
   cancel.type = "button";
   cancel.addEventListener("click", () => {
     closeForm(line.id);
@@ -95,7 +96,7 @@ function composeArguments(fields) {
     try {
       if (!text) JSON.parse(written);
     } catch (error) {
-      area.setCustomValidity(`This is no JSON. ${error.message}`);
+      area.setCustomValidity(t("This is no JSON. {message}", { message: error.message }));
       area.reportValidity();
       return "";
     }
@@ -109,7 +110,7 @@ function drawChoices(line, act) {
   const form = make("form", "card-choices");
   const group = make("fieldset", "");
   group.disabled = line.pressed !== undefined;
-  group.append(make("legend", "card-hint", "Choose one or several."));
+  group.append(make("legend", "card-hint", t("Choose one or several.")));
   const boxes = line.card.buttons.map(({ id, label, about }) => {
     const choice = make("label", "card-choice");
     const box = make("input", "");
@@ -120,7 +121,7 @@ function drawChoices(line, act) {
     group.append(choice);
     return box;
   });
-  const send = make("button", "primary", "Send");
+  const send = make("button", "primary", t("Send"));
   send.type = "submit";
   send.disabled = true;
   form.addEventListener("change", () => (send.disabled = !boxes.some((box) => box.checked)));
@@ -142,9 +143,9 @@ function drawOwnWords(line, act) {
   input.type = "text";
   input.maxLength = 4000;
   input.disabled = line.pressed !== undefined;
-  input.placeholder = line.card.buttons.length ? "Or in your own words" : "Your answer";
-  input.setAttribute("aria-label", "Your answer");
-  const send = make("button", "", "Answer");
+  input.placeholder = line.card.buttons.length ? t("Or in your own words") : t("Your answer");
+  input.setAttribute("aria-label", t("Your answer"));
+  const send = make("button", "", t("Answer"));
   send.type = "submit";
   send.disabled = input.disabled;
   form.addEventListener("submit", (event) => {
@@ -188,7 +189,7 @@ export function drawCard(line, act) {
     element.append(form);
   }
   if (card.freeText) element.append(drawOwnWords(line, act));
-  if (line.pressed !== undefined) element.append(make("p", "card-hint", "Sending your decision…"));
+  if (line.pressed !== undefined) element.append(make("p", "card-hint", t("Sending your decision…")));
   if (line.trouble) element.append(make("p", "card-hint bad", line.trouble));
   return element;
 }

@@ -20,6 +20,7 @@ import { drawRooms, List } from "/static/view.js";
 import { Threads } from "/static/threads.js";
 import { showWork, Work } from "/static/tool_activity.js";
 import { Unanswered } from "/static/unanswered.js";
+import { t } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
@@ -63,7 +64,7 @@ function draw() {
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
   $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
-  $("typing-text").textContent = works ? "Working on it…" : "";
+  $("typing-text").textContent = works ? t("Working on it…") : "";
   showWork($("doing"), work.open, works ? doing : []);
   work.watch(current, works);
   drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
@@ -89,7 +90,7 @@ function quotable(lines, line) {
 function drawPlaces() {
   drawRooms($("rooms"), talk, $("missing").hidden ? current : null, open, (one) => threads.draw(one));
   $("room-name").textContent = talk.rooms.get(current.room);
-  $("thread-name").textContent = current.thread ? current.title || "New conversation" : "";
+  $("thread-name").textContent = current.thread ? current.title || t("New conversation") : "";
   const unread = [...talk.conversations.values()].filter((one) => one.unread).length;
   document.title = `${unread ? `(${unread}) ` : ""}${talk.rooms.get(current.room)} · Gatepost`;
 }
@@ -205,7 +206,7 @@ async function jump({ id, room, thread }) {
     if (shown !== current) return;
     shown.apart = true;
     draw();
-    offerNewest("Back to the newest");
+    offerNewest(t("Back to the newest"));
   }
   pinned = false;
   const item = list.find(id);
@@ -257,7 +258,7 @@ function hearMessage(message) {
       setTimeout(draw, QUIET_MS + 1);
     }
     draw();
-    if (fresh && !message.mine && !pinned) offerNewest("New messages");
+    if (fresh && !message.mine && !pinned) offerNewest(t("New messages"));
   }
   drawPlaces();
 }
@@ -288,13 +289,13 @@ let lost = 0;
 function hearState(state) {
   clearTimeout(lost);
   $("live").className = `live ${state === "live" ? "on" : "off"}`;
-  $("live").firstElementChild.textContent = state === "live" ? "Connected" : "Not connected";
+  $("live").firstElementChild.textContent = state === "live" ? t("Connected") : t("Not connected");
   if (state === "live") {
     say("");
     outgoing.retryLost();
   }
-  if (state === "lost") lost = setTimeout(() => say("Connection lost. Trying to reconnect…"), 1500);
-  if (state === "elsewhere") say("Gatepost is open in another tab.", "Use it here", () => stream.open());
+  if (state === "lost") lost = setTimeout(() => say(t("Connection lost. Trying to reconnect…")), 1500);
+  if (state === "elsewhere") say(t("Gatepost is open in another tab."), t("Use it here"), () => stream.open());
 }
 
 // What became of a message on its way.
@@ -331,7 +332,7 @@ async function resend(line) {
     const files = await Promise.all(line.files.map(readFile));
     await send({ text: line.text, files, replyTo: line.replyTo, replaces: line });
   } catch (error) {
-    say(`Not sent again: ${error.message}`, "OK", () => say(""));
+    say(t("Not sent again: {message}", { message: error.message }), "OK", () => say(""));
   }
 }
 
@@ -360,7 +361,7 @@ async function stop() {
   try {
     await ask("/api/stop", { method: "POST", headers, body });
   } catch (error) {
-    say(`Not stopped: ${error.message}`, "OK", () => say(""));
+    say(t("Not stopped: {message}", { message: error.message }), "OK", () => say(""));
   }
   $("stop").disabled = false;
 }
@@ -426,7 +427,7 @@ async function begin() {
   try {
     start = await ask("/api/start");
   } catch (error) {
-    say(error.message, "Try again", () => location.reload());
+    say(error.message, t("Try again"), () => location.reload());
     return;
   }
   composer.largest = start.maxBytes;

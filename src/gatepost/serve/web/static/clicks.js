@@ -1,5 +1,6 @@
 // Buttons of cards, and faces below answers.
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 const post = (path, body) => ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
@@ -15,7 +16,7 @@ export async function press(conversation, line, button, text = "", redraw) {
     if (!decided) conversation.pressed.delete(line.id);
   } catch (error) {
     conversation.pressed.delete(line.id);
-    conversation.troubles.set(line.id, `Not decided: ${error.message}`);
+    conversation.troubles.set(line.id, t("Not decided: {message}", { message: error.message }));
   }
   redraw(conversation);
 }

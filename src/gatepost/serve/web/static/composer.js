@@ -3,6 +3,7 @@ import { make } from "/static/dom.js";
 import { getKept, keep } from "/static/storage.js";
 import { size } from "/static/sizes.js";
 import { briefly } from "/static/conversation.js";
+import { t } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");
@@ -13,7 +14,7 @@ export class Composer {
   constructor(on) {
     Object.assign(this, { on, place: null, isEarly: false, files: [], answered: null, edited: null, largest: 0, longest: Infinity });
     // A phone has no room for it.
-    if (matchMedia("(min-width: 40rem)").matches) $("text").placeholder = "Write a message, or / for commands";
+    if (matchMedia("(min-width: 40rem)").matches) $("text").placeholder = t("Write a message, or / for commands");
     this.listen();
   }
 
@@ -87,7 +88,7 @@ export class Composer {
   answer(line, focus = true) {
     this.answered = line;
     this.edited = null;
-    this.say(line ? `Answering: ${briefly(line)}` : "", "Do not answer this message");
+    this.say(line ? t("Answering: {words}", { words: briefly(line) }) : "", t("Do not answer this message"));
     if (line && focus) $("text").focus();
   }
 
@@ -96,7 +97,7 @@ export class Composer {
     this.answer(null);
     this.edited = line;
     $("text").value = line.text;
-    this.say("Editing your last message. It is sent as a new one; the agent knows both.", "Do not edit this message");
+    this.say(t("Editing your last message. It is sent as a new one; the agent knows both."), t("Do not edit this message"));
     this.fit();
     $("text").focus();
     $("text").setSelectionRange(line.text.length, line.text.length);
@@ -125,7 +126,7 @@ export class Composer {
   addFiles(files) {
     for (const file of files) {
       if (this.files.reduce((sum, one) => sum + one.size, file.size) > this.largest) {
-        this.on.refuse(`${file.name} is too large: a message may have ${size(this.largest)} in all.`);
+        this.on.refuse(t("{name} is too large: a message may have {size} in all.", { name: file.name, size: size(this.largest) }));
         break;
       }
       this.files.push(file);
@@ -149,7 +150,7 @@ export class Composer {
     }
     const remove = make("button", "icon small", "×");
     remove.type = "button";
-    remove.setAttribute("aria-label", `Remove ${file.name}`);
+    remove.setAttribute("aria-label", t("Remove {name}", { name: file.name }));
     remove.addEventListener("click", () => {
       this.files = this.files.filter((one) => one !== file);
       this.drawFiles();
@@ -177,7 +178,7 @@ export class Composer {
     const long = text.length * 3 > this.longest ? new TextEncoder().encode(text).length : 0;
     $("hint").hidden = long <= this.longest;
     $("hint").textContent = long <= this.longest ? "" :
-      `Too long by ${size(long - this.longest)}: a message may have ${size(this.longest)} of text. Shorten it, or send it as a file.`;
+      t("Too long by {size}: a message may have {allowed} of text. Shorten it, or send it as a file.", { size: size(long - this.longest), allowed: size(this.longest) });
     return long <= this.longest;
   }
 }

@@ -1,6 +1,7 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
 import { send } from "/static/csrf.js";
 import "/static/forms.js";
+import { t } from "/static/texts.js";
 
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
@@ -62,10 +63,10 @@ document.addEventListener("click", async (event) => {
   const shown = at(button.dataset.copies);
   try {
     await navigator.clipboard.writeText(shown.textContent);
-    button.textContent = "Copied";
+    button.textContent = t("Copied");
   } catch {
     getSelection().selectAllChildren(shown);
-    button.textContent = "Marked: press Ctrl C";
+    button.textContent = t("Marked: press Ctrl C");
   }
 });
 
@@ -183,7 +184,7 @@ function showLive(on) {
   const sign = at("live");
   if (!sign) return;
   sign.classList.toggle("on", on);
-  sign.firstElementChild.textContent = on ? "Live" : "Not live";
+  sign.firstElementChild.textContent = on ? t("Live") : t("Not live");
 }
 
 document.addEventListener("visibilitychange", () => {
@@ -338,7 +339,7 @@ async function runStep(form, item, body) {
     if (!sent.ok || trouble) return showStep(item, "failed", [error ?? answer?.reason, remedy].filter(Boolean).join(". "));
     return showStep(item, "passed", describe(answer));
   } catch {
-    return showStep(item, "failed", "The gateway does not answer.");
+    return showStep(item, "failed", t("The gateway does not answer."));
   }
 }
 

@@ -1,6 +1,7 @@
 // Forms of operations: what would come of an input is said beside it, what is wrong with it at it, and what was typed is
 // still there after a reload.
 import { send } from "/static/csrf.js";
+import { t } from "/static/texts.js";
 
 const PAUSE_MS = 350; // of typing, before something is asked
 const HEADERS = { accept: "application/json" };
@@ -47,7 +48,7 @@ async function preview(place) {
 
 function makeExact(exact) {
   const [folded, summary, code] = ["details", "summary", "code"].map((name) => document.createElement(name));
-  summary.textContent = "Exactly";
+  summary.textContent = t("Exactly");
   code.textContent = exact;
   folded.append(summary, code);
   return folded;
@@ -83,7 +84,7 @@ document.addEventListener("invalid", (event) => {
   refusal.className = "note-line bad";
   refusal.setAttribute("role", "alert");
   refusal.dataset.field = input.name;
-  const said = input.validity.valueMissing ? "This is needed." : input.dataset.wrong ?? input.validationMessage;
+  const said = input.validity.valueMissing ? t("This is needed.") : input.dataset.wrong ?? input.validationMessage;
   refusal.append(Object.assign(document.createElement("p"), { textContent: said }));
   showTrouble(form, refusal);
 }, true);

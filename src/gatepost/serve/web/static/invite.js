@@ -1,6 +1,7 @@
 // Shows what an invitation gives. Nothing changes until the button is pressed. Somebody new chooses a name first, if the
 // invitation is for the page.
 import { send } from "/static/csrf.js";
+import { t } from "/static/texts.js";
 
 const state = document.getElementById("state");
 const offer = document.getElementById("offer");
@@ -45,7 +46,7 @@ async function showJoin() {
   }
   document.getElementById("joins").textContent = found.body.gives;
   document.getElementById("name").maxLength = found.body.longestName;
-  show("Somebody invites you to this gateway.");
+  show(t("Somebody invites you to this gateway."));
   join.hidden = false;
   document.getElementById("name").focus();
 }
@@ -61,7 +62,7 @@ async function comeIn() {
     return;
   }
   join.hidden = true;
-  show(`You are signed in here as ${name}.`);
+  show(t("You are signed in here as {name}.", { name }));
   onward.hidden = false;
   onward.querySelector("a").focus();
   const ways = await (await fetch("/login/ways")).json();
@@ -69,12 +70,12 @@ async function comeIn() {
 }
 
 function showChat() {
-  show("You are not signed in here, so accept it in a chat.");
+  show(t("You are not signed in here, so accept it in a chat."));
   const command = `/join ${CODE.test(token) ? token : "CODE"}`;
   document.getElementById("command").textContent = command;
   document.getElementById("copy").addEventListener("click", async () => {
     await navigator.clipboard.writeText(command);
-    show("Copied.");
+    show(t("Copied."));
   });
   offer.hidden = true;
   chat.hidden = false;
@@ -98,7 +99,7 @@ async function read() {
   document.getElementById("person").textContent = found.person;
   document.getElementById("gets").textContent = found.ownGroup ? "gets an agent of their own, below" : "may";
   document.getElementById("group").textContent = found.ownGroup ? found.group : found.gives;
-  show("This invitation gives the following:");
+  show(t("This invitation gives the following:"));
   offer.hidden = false;
 }
 
@@ -117,7 +118,7 @@ async function accept() {
 function run(step) {
   step().catch((error) => {
     offer.hidden = true;
-    show(error instanceof TypeError ? "The gateway does not answer. Is it running?" : error.message, true);
+    show(error instanceof TypeError ? t("The gateway does not answer. Is it running?") : error.message, true);
   });
 }
 

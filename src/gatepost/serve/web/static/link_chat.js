@@ -2,6 +2,7 @@
 // markdown is set as HTML.
 import { make, newId } from "/static/dom.js";
 import { Closed, LinkWire } from "/static/link_wire.js";
+import { t } from "/static/texts.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const at = (id) => document.getElementById(id);
@@ -27,7 +28,7 @@ const wire = new LinkWire({
   },
   state(live) {
     at("live").className = live ? "live on" : "live off";
-    at("live").firstElementChild.textContent = live ? "Connected" : "Not connected";
+    at("live").firstElementChild.textContent = live ? t("Connected") : t("Not connected");
   },
   closed: end,
 });
@@ -38,7 +39,7 @@ function end() {
   typing.hidden = true;
   at("empty").hidden = true;
   at("live").className = "live";
-  tell("This chat is closed.");
+  tell(t("This chat is closed."));
 }
 
 function tell(words) {
@@ -59,14 +60,14 @@ function drawLine(message) {
   item.classList.toggle("waiting", Boolean(message.sending));
   item.classList.toggle("broken", message.state === "failed");
   const who = make("div", "who");
-  who.append(make("b", "", message.mine ? "You" : message.notice ? "" : message.name), make("time", "", clock.format(message.at)));
+  who.append(make("b", "", message.mine ? t("You") : message.notice ? "" : message.name), make("time", "", clock.format(message.at)));
   const body = make("div", "body");
-  if (message.deleted) body.append(make("p", "gone", "This message was deleted."));
+  if (message.deleted) body.append(make("p", "gone", t("This message was deleted.")));
   else if (message.html) body.innerHTML = message.html;
   else body.append(make("p", "plain", message.text ?? ""));
-  for (const name of message.files) body.append(make("p", "quiet", `${name}: files are not shown here`));
+  for (const name of message.files) body.append(make("p", "quiet", t("{name}: files are not shown here", { name })));
   item.append(who, body);
-  if (message.state === "failed") item.append(make("div", "under", "This was not answered."));
+  if (message.state === "failed") item.append(make("div", "under", t("This was not answered.")));
   return item;
 }
 
@@ -96,7 +97,7 @@ async function submit() {
   const words = text.value.trim();
   if (!words || closed) return;
   if (words.length > wire.maxText) {
-    tell(`That is too long: at most ${wire.maxText} characters are possible.`);
+    tell(t("That is too long: at most {maxText} characters are possible.", { maxText: wire.maxText }));
     return;
   }
   const key = unsent?.words === words ? unsent.key : newId("m-");

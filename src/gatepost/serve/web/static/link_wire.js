@@ -1,5 +1,6 @@
 // The way from a link's chat to the gateway. The link's token leaves the address for the fragment at once, which no
 // server and no referrer sees; a visitor's own secret takes its place with their first words.
+import { t } from "/static/texts.js";
 
 const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
@@ -41,7 +42,7 @@ async function read(answer) {
     // an answer without words
   }
   if (answer.status === 401) throw new Closed("closed");
-  if (!answer.ok) throw new Error((body.error?.text ?? `The chat said ${answer.status}.`).replaceAll("`", ""));
+  if (!answer.ok) throw new Error((body.error?.text ?? t("The chat said {status}.", { status: answer.status })).replaceAll("`", ""));
   return body;
 }
 
@@ -62,7 +63,7 @@ export class LinkWire {
     try {
       answer = await fetch(`/chat/api/${path}`, { ...options, credentials: "omit" });
     } catch {
-      throw new Error("The chat does not answer. Is there a connection?");
+      throw new Error(t("The chat does not answer. Is there a connection?"));
     }
     return await read(answer);
   }

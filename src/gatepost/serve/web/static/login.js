@@ -1,5 +1,6 @@
 // The sign-in page: redeems the one-time token of the address, and shows the other ways that are on.
 // The fragment leaves the address bar and the history before anything else.
+import { t } from "/static/texts.js";
 const state = document.getElementById("state");
 const ways = document.getElementById("ways");
 
@@ -21,19 +22,19 @@ export async function send(path, body) {
     body: JSON.stringify(body),
   });
   const said = await answer.json();
-  if (!answer.ok) throw new Refusal(said.error?.text ?? "That did not work.");
+  if (!answer.ok) throw new Refusal(said.error?.text ?? t("That did not work."));
   return said;
 }
 
 export class Refusal extends Error {}
 
 export async function signIn(path, body) {
-  showState("Signing in…");
+  showState(t("Signing in…"));
   try {
     await send(path, body);
     enter();
   } catch (error) {
-    showState(error instanceof Refusal ? error.message : "The gateway does not answer. Is it running?", true);
+    showState(error instanceof Refusal ? error.message : t("The gateway does not answer. Is it running?"), true);
   }
 }
 

@@ -1,5 +1,6 @@
 // What somebody can do with a message: copy it, answer it, change or send one's last again.
 import { make, makeIconButton } from "/static/dom.js";
+import { t } from "/static/texts.js";
 
 const PICTURES = {
   copy: "M7 7V4.5A1.5 1.5 0 0 1 8.5 3h7A1.5 1.5 0 0 1 17 4.5v7a1.5 1.5 0 0 1-1.5 1.5H13M4.5 7h7A1.5 1.5 0 0 1 13 8.5v7a1.5 1.5 0 0 1-1.5 1.5h-7A1.5 1.5 0 0 1 3 15.5v-7A1.5 1.5 0 0 1 4.5 7z",
@@ -20,17 +21,17 @@ async function copyText(text) {
   box.select();
   const copied = document.execCommand("copy");
   box.remove();
-  if (!copied) throw new Error("The browser does not let this page copy.");
+  if (!copied) throw new Error(t("The browser does not let this page copy."));
 }
 
 function makeCopyButton(className, label, getText) {
   const button = makeIconButton(className, label, PICTURES.copy);
   button.addEventListener("click", async () => {
-    let said = "Copied";
+    let said = t("Copied");
     try {
       await copyText(getText());
     } catch {
-      said = "Could not copy";
+      said = t("Could not copy");
     }
     const told = make("span", "copied", said);
     told.setAttribute("role", "status");
@@ -48,14 +49,14 @@ function makeCopyButton(className, label, getText) {
 function drawReact(line, act) {
   const menu = make("details", "react");
   const open = make("summary", "action");
-  open.title = "React";
-  open.setAttribute("aria-label", "React");
+  open.title = t("React");
+  open.setAttribute("aria-label", t("React"));
   open.append(make("span", "", "☺"));
   const faces = make("div", "faces");
   for (const face of REACTIONS) {
     const button = make("button", "action", face);
     button.type = "button";
-    button.setAttribute("aria-label", `React with ${face}`);
+    button.setAttribute("aria-label", t("React with {face}", { face }));
     button.addEventListener("click", () => {
       menu.open = false;
       act.react(line, face);
@@ -79,13 +80,13 @@ export function drawActions(line, act) {
     button.addEventListener("click", () => run(line));
     bar.append(button);
   };
-  if (line.text && !line.card) bar.append(makeCopyButton("action", "Copy message", () => line.text));
-  if (!line.mine && line.key) add("Reply", "reply", act.answer);
+  if (line.text && !line.card) bar.append(makeCopyButton("action", t("Copy message"), () => line.text));
+  if (!line.mine && line.key) add(t("Reply"), "reply", act.answer);
   if (!line.mine && !line.incoming && !line.notice && line.key) bar.append(drawReact(line, act));
-  if (line.id && act.pin && line.verb !== "status") add(line.pinned ? "Unpin" : "Pin", "pin", act.pin);
+  if (line.id && act.pin && line.verb !== "status") add(line.pinned ? t("Unpin") : t("Pin"), "pin", act.pin);
   if (line.last && !FIXED.has(line.state)) {
-    if (line.text) add("Edit and send again", "edit", act.edit);
-    add("Send again", "again", act.resend);
+    if (line.text) add(t("Edit and send again"), "edit", act.edit);
+    add(t("Send again"), "again", act.resend);
   }
   return bar;
 }
@@ -96,7 +97,7 @@ export function frameCode(body) {
     const frame = make("div", "code");
     const language = /language-([\w+#.-]{1,20})/.exec(pre.firstElementChild?.className ?? "")?.[1] ?? "";
     const head = make("div", "code-head");
-    head.append(make("span", "language", language || "code"), makeCopyButton("action", "Copy code", () => pre.textContent));
+    head.append(make("span", "language", language || "code"), makeCopyButton("action", t("Copy code"), () => pre.textContent));
     pre.replaceWith(frame);
     pre.tabIndex = 0; // a long line is scrolled to by keys
     frame.append(head, pre);

@@ -1,6 +1,7 @@
 // Notifications of the desktop, for who asked for them: only while the page is out of sight.
 import { getKept, keep } from "/static/storage.js";
 import { briefly } from "/static/conversation.js";
+import { t } from "/static/texts.js";
 
 const NAME = "notifications";
 
@@ -19,13 +20,13 @@ export class Notifications {
   async toggle() {
     if (this.on) keep(NAME, "off");
     else if ((await Notification.requestPermission()) === "granted") keep(NAME, "on");
-    else this.button.title = "The browser does not allow it. Its settings for this page can.";
+    else this.button.title = t("The browser does not allow it. Its settings for this page can.");
     this.draw();
   }
 
   draw() {
     this.button.setAttribute("aria-pressed", String(this.on));
-    this.button.textContent = this.on ? "Notifications are on" : "Notify me of answers";
+    this.button.textContent = this.on ? t("Notifications are on") : t("Notify me of answers");
   }
 
   show(message) {

@@ -1,13 +1,14 @@
 // A button that leads to the OpenID provider, which leads back.
 import { Refusal, getNext, send, showState } from "./login.js";
+import { t } from "/static/texts.js";
 
 async function leave() {
-  showState("Going to the provider…");
+  showState(t("Going to the provider…"));
   try {
     const { location: address } = await send("/login/oidc", { next: getNext() });
     location.assign(address);
   } catch (error) {
-    showState(error instanceof Refusal ? error.message : "The gateway does not answer. Is it running?", true);
+    showState(error instanceof Refusal ? error.message : t("The gateway does not answer. Is it running?"), true);
   }
 }
 

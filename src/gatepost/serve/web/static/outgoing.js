@@ -1,7 +1,8 @@
 // What is on its way to the gateway. It has the same key however often it is tried: the gateway accepts it once.
 import { ask, Refusal } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
-const MOST_RETRIES = 10; // then it is for whoever wrote it to say "Try again"
+const MOST_RETRIES = 10; // then it is for whoever wrote it to say so
 const FIELDS = { room: "room", thread: "thread", id: "key", reply_to: "replyTo", text: "text" };
 
 export class Outgoing {
@@ -50,7 +51,7 @@ export class Outgoing {
 // A file that was sent before, to be sent again.
 export async function readFile({ name, url }) {
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`${name} is no longer kept.`);
+  if (!answer.ok) throw new Error(t("{name} is no longer kept.", { name }));
   const content = await answer.blob();
   return new File([content], name, { type: content.type });
 }

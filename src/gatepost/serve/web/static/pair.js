@@ -1,5 +1,6 @@
 // Shows what a pairing link would do. Nothing changes until the button is pressed.
 import { send } from "/static/csrf.js";
+import { t } from "/static/texts.js";
 
 const state = document.getElementById("state");
 const offer = document.getElementById("offer");
@@ -18,7 +19,7 @@ async function post(path) {
     body: JSON.stringify({ token }),
   });
   const body = await answer.json();
-  if (answer.status === 401) throw new Error("Sign in on this browser first, then open this link again.");
+  if (answer.status === 401) throw new Error(t("Sign in on this browser first, then open this link again."));
   if (!answer.ok) throw new Error(body.error.text);
   return body;
 }
@@ -30,8 +31,8 @@ async function read() {
     return;
   }
   document.getElementById("identity").textContent = found.name ? `${found.name} (${found.identity})` : found.identity;
-  document.getElementById("person").textContent = `${found.personName} (${found.person}), who is signed in here`;
-  show("This link asks for the following:");
+  document.getElementById("person").textContent = t("{personName} ({person}), who is signed in here", { personName: found.personName, person: found.person });
+  show(t("This link asks for the following:"));
   offer.hidden = false;
 }
 
@@ -45,7 +46,7 @@ async function confirm() {
 function run(step) {
   step().catch((error) => {
     offer.hidden = true;
-    show(error instanceof TypeError ? "The gateway does not answer. Is it running?" : error.message, true);
+    show(error instanceof TypeError ? t("The gateway does not answer. Is it running?") : error.message, true);
   });
 }
 

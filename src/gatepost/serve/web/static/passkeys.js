@@ -1,19 +1,20 @@
 // A button that signs in with a passkey, on the sign-in page.
 import { enter, send, showState } from "./login.js";
 import { getPasskey } from "./webauthn.js";
+import { t } from "/static/texts.js";
 
 const OFFER_MS = 4 * 60 * 1000;
 let offered = null; // the offer in the name field, which the button ends: a browser asks for one at a time
 
 async function signIn() {
-  showState("Choose a passkey…");
+  showState(t("Choose a passkey…"));
   offered?.abort();
   try {
     const { options } = await send("/login/passkey/begin", {});
     await send("/login/passkey/finish", await getPasskey(options));
     enter();
   } catch (error) {
-    showState(error instanceof TypeError ? "The gateway does not answer. Is it running?" : error.message, true);
+    showState(error instanceof TypeError ? t("The gateway does not answer. Is it running?") : error.message, true);
   }
 }
 
@@ -30,7 +31,7 @@ export async function ready() {
     field.addEventListener("focus", ready, { once: true });
     return;
   }
-  showState("Signing in…");
+  showState(t("Signing in…"));
   send("/login/passkey/finish", chosen).then(enter, (error) => showState(error.message, true));
 }
 

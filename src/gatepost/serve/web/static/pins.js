@@ -1,6 +1,7 @@
 // Messages that people pinned in the room on the screen: a line above the conversation, which opens and leads to each.
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 const SOON_MS = 200;
 
@@ -63,7 +64,7 @@ export class Pins {
 
   focus(id, on) {
     const summary = this.element.querySelector("summary");
-    const button = document.querySelector(`[data-id="${Number(id)}"] [aria-label="${on ? "Unpin" : "Pin"}"]`);
+    const button = document.querySelector(`[data-id="${Number(id)}"] [aria-label="${on ? t("Unpin") : t("Pin")}"]`);
     if (this.element.open && this.pins.length) summary.focus();
     else button?.focus({ preventScroll: true });
   }
@@ -71,19 +72,19 @@ export class Pins {
   draw() {
     const { element, pins } = this;
     element.hidden = pins.length === 0;
-    element.querySelector("summary").textContent = `${pins.length} pinned`;
+    element.querySelector("summary").textContent = t("{count} pinned", { count: pins.length });
     element.querySelector("ul").replaceChildren(
       ...pins.map((pin) => {
         const item = make("li");
         const go = make("button", "pin-go");
         const off = make("button", "icon small", "×");
         go.type = off.type = "button";
-        go.append(make("b", "", pin.mine ? "You" : pin.name), make("span", "", pin.text));
+        go.append(make("b", "", pin.mine ? t("You") : pin.name), make("span", "", pin.text));
         go.addEventListener("click", () => {
           element.open = false;
           this.act.jump(pin);
         });
-        off.setAttribute("aria-label", `Unpin: ${pin.text.slice(0, 60)}`);
+        off.setAttribute("aria-label", t("Unpin: {words}", { words: pin.text.slice(0, 60) }));
         off.addEventListener("click", () => this.toggle(pin));
         item.append(go, off);
         return item;

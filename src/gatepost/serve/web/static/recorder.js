@@ -1,4 +1,5 @@
 // A voice note: recorded while the button is on, then a file like any other.
+import { t } from "/static/texts.js";
 const TYPES = ["audio/webm;codecs=opus", "audio/ogg;codecs=opus", "audio/mp4"];
 const LONGEST_MS = 10 * 60_000;
 const LEAST_MS = 400; // what is shorter may hold no sound at all, and cannot be played
@@ -16,7 +17,7 @@ export class Recorder {
     try {
       source = await navigator.mediaDevices.getUserMedia({ audio: true });
     } catch {
-      this.refuse("The browser gives this page no microphone. Allow it in the browser's settings for this page.");
+      this.refuse(t("The browser gives this page no microphone. Allow it in the browser's settings for this page."));
       return;
     }
     const mimeType = TYPES.find((type) => MediaRecorder.isTypeSupported(type));
@@ -44,7 +45,7 @@ export class Recorder {
 
   draw(recording) {
     this.recording = recording;
-    const label = recording ? "Stop recording" : "Record a voice note";
+    const label = recording ? t("Stop recording") : t("Record a voice note");
     this.button.setAttribute("aria-pressed", String(Boolean(recording)));
     this.button.setAttribute("aria-label", label);
     this.button.title = label;

@@ -1,6 +1,7 @@
 // Search of what was said: a dialog with a line to type in, and the way to each message that is found.
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
 const WAIT_MS = 180; // after the last key
@@ -61,11 +62,11 @@ export class Search {
     clearTimeout(this.timer);
     const q = $("search-text").value.trim();
     const mine = ++this.asked;
-    if (!q) return this.draw([], "Words of a message, or their beginnings.");
+    if (!q) return this.draw([], t("Words of a message, or their beginnings."));
     const query = new URLSearchParams({ q, room: $("search-here").checked ? this.where() : "" });
     try {
       const { hits } = await ask(`/api/search?${query}`);
-      if (mine === this.asked) this.draw(hits, hits.length ? "" : "Nothing was found. Try fewer words, or all rooms.");
+      if (mine === this.asked) this.draw(hits, hits.length ? "" : t("Nothing was found. Try fewer words, or all rooms."));
     } catch (error) {
       if (mine === this.asked) this.draw([], error.message);
     }
@@ -80,7 +81,7 @@ export class Search {
         const button = make("button");
         button.type = "button";
         const head = make("span", "hit-head");
-        head.append(make("b", "", hit.mine ? "You" : hit.name), make("span", "", hit.roomName), make("time", "", moment.format(hit.at)));
+        head.append(make("b", "", hit.mine ? t("You") : hit.name), make("span", "", hit.roomName), make("time", "", moment.format(hit.at)));
         button.append(head, drawSnippet(hit.snippet));
         button.addEventListener("click", () => {
           $("search").close();

@@ -1,6 +1,7 @@
 // What may be done with a conversation of the list: a name for everybody, on top or away for oneself.
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -25,7 +26,7 @@ export class Threads {
   draw(conversation) {
     const menu = make("details", "thread-menu");
     const open = make("summary", "", "⋯");
-    open.setAttribute("aria-label", `What to do with ${conversation.title || "this conversation"}`);
+    open.setAttribute("aria-label", t("What to do with {title}", { title: conversation.title || t("this conversation") }));
     const list = make("div", "thread-acts");
     const add = (label, run) => {
       const button = make("button", "", label);
@@ -36,11 +37,11 @@ export class Threads {
       });
       list.append(button);
     };
-    add("Rename", () => this.ask(conversation));
-    if (conversation.mark === "pinned") add("Unpin", () => this.mark(conversation, ""));
-    else add("Pin", () => this.mark(conversation, "pinned"));
-    if (conversation.mark === "archived") add("Restore", () => this.mark(conversation, ""));
-    else add("Archive", () => this.mark(conversation, "archived"));
+    add(t("Rename"), () => this.ask(conversation));
+    if (conversation.mark === "pinned") add(t("Unpin"), () => this.mark(conversation, ""));
+    else add(t("Pin"), () => this.mark(conversation, "pinned"));
+    if (conversation.mark === "archived") add(t("Restore"), () => this.mark(conversation, ""));
+    else add(t("Archive"), () => this.mark(conversation, "archived"));
     menu.append(open, list);
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;

@@ -2,6 +2,7 @@
 // gets none, and the page shows none.
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
+import { t } from "/static/texts.js";
 
 const AGAIN_MS = 1500; // while it works
 const opened = new Set(); // turns whose line somebody opened stay so when it is drawn anew
@@ -76,7 +77,7 @@ export function drawWork(name, calls) {
     if (verdict && verdict !== "allowed") step.append(make("small", "", verdict.replaceAll("_", " ")));
     steps.append(step);
   }
-  folded.append(make("summary", "", `Used ${calls.length} ${calls.length === 1 ? "tool" : "tools"}`), steps);
+  folded.append(make("summary", "", calls.length === 1 ? t("Used 1 tool") : t("Used {count} tools", { count: calls.length })), steps);
   return folded;
 }
 

@@ -1,5 +1,6 @@
 // Why one's own message has no answer: a sentence under it, and the one step that helps. The gateway decides both.
 import { send } from "/static/csrf.js";
+import { t } from "/static/texts.js";
 
 const PATIENCE_MS = 5_000; // most answers come sooner
 const AGAIN_MS = 10_000; // it may be for another reason by then
@@ -13,7 +14,7 @@ async function run(operation, args) {
   const body = new URLSearchParams(Object.entries(args).map(([name, value]) => [name, value === true ? "on" : String(value)]));
   const answer = await send(`${DO}${operation}`, { method: "POST", headers: { accept: "application/json" }, body });
   const said = await answer.json();
-  if (!answer.ok) throw new Error(said.error ?? "The gateway does not answer.");
+  if (!answer.ok) throw new Error(said.error ?? t("The gateway does not answer."));
   return said.answer;
 }
 

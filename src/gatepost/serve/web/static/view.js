@@ -5,6 +5,7 @@ import { drawActions, frameCode } from "/static/message_actions.js";
 import { size } from "/static/sizes.js";
 import { briefly, isCommand } from "/static/conversation.js";
 import { drawWork } from "/static/tool_activity.js";
+import { t } from "/static/texts.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
@@ -15,19 +16,19 @@ const opened = new Set(); // and so do the steps of a status line
 const unfolded = new Set(); // what somebody wanted to see whole stays so when it is drawn anew
 
 function stateOf(line) {
-  if (!line.mine) return line.state === "uncertain" ? ["May not have been delivered", ""] : ["", ""];
+  if (!line.mine) return line.state === "uncertain" ? [t("May not have been delivered"), ""] : ["", ""];
   const words = line.reason.replaceAll("`", "");
   const reason = words ? `. ${words}` : "";
   switch (line.state) {
-    case "sending": return ["Sending…", ""];
-    case "unsent": return ["", `Not sent: ${line.reason}`];
-    case "accepted": case "queued": return ["Received", ""];
-    case "retry": return ["Trying again soon", ""];
-    case "held": return ["Waiting for approval", ""];
-    case "silent": return ["Read", ""];
-    case "failed": return ["", `Failed${reason}`];
-    case "refused": return ["", `Refused${reason}`];
-    case "cancelled": return ["", words || "Stopped"];
+    case "sending": return [t("Sending…"), ""];
+    case "unsent": return ["", t("Not sent: {reason}", { reason: line.reason })];
+    case "accepted": case "queued": return [t("Received"), ""];
+    case "retry": return [t("Trying again soon"), ""];
+    case "held": return [t("Waiting for approval"), ""];
+    case "silent": return [t("Read"), ""];
+    case "failed": return ["", t("Failed{reason}", { reason })];
+    case "refused": return ["", t("Refused{reason}", { reason })];
+    case "cancelled": return ["", words || t("Stopped")];
     default: return ["", ""];
   }
 }
@@ -53,7 +54,7 @@ function drawFile(file) {
     link.append(picture);
   } else {
     if (!file.document) link.download = file.name;
-    link.append(make("span", "", file.name), make("small", "", file.document ? `PDF · ${size(file.size)}` : size(file.size)));
+    link.append(make("span", "", file.name), make("small", "", file.document ? t("PDF · {size}", { size: size(file.size) }) : size(file.size)));
   }
   item.append(link);
   return item;
@@ -65,7 +66,7 @@ function fold(line, body) {
   const short = line.text.length <= characters && line.text.split("\n").length <= lines;
   if (short || line.draft || line.grown || unfolded.has(name)) return; // who saw it grow has it open
   body.classList.add("folded");
-  const button = make("button", "unfold", `Show all (${line.text.length.toLocaleString()} characters)`);
+  const button = make("button", "unfold", t("Show all ({count} characters)", { count: line.text.length.toLocaleString() }));
   button.type = "button";
   button.addEventListener("click", () => {
     unfolded.add(name);
@@ -96,7 +97,7 @@ function drawUnder(line, act) {
   if (quiet) under.append(make("span", "state", quiet));
   if (bad) under.append(make("span", "state bad", bad));
   if (line.state === "unsent") {
-    for (const [label, what] of [["Try again", act.retry], ["Discard", act.discard]]) {
+    for (const [label, what] of [[t("Try again"), act.retry], [t("Discard"), act.discard]]) {
       const button = make("button", "", label);
       button.type = "button";
       button.addEventListener("click", () => what(line));
@@ -119,7 +120,7 @@ function drawSteps(line) {
   folded.open = opened.has(line.id);
   folded.addEventListener("toggle", () => (folded.open ? opened.add(line.id) : opened.delete(line.id)));
   const last = make("summary");
-  last.append(make("span", "", line.text), make("small", "", `${line.steps.length} steps`));
+  last.append(make("span", "", line.text), make("small", "", t("{count} steps", { count: line.steps.length })));
   const steps = make("ol");
   steps.append(...line.steps.map((step) => make("li", "", step)));
   folded.append(last, steps);
@@ -130,7 +131,7 @@ function drawSteps(line) {
 function drawQuote(answered, act) {
   const quote = make("button", "quote", briefly(answered));
   quote.type = "button";
-  quote.setAttribute("aria-label", `Go to the answered message: ${briefly(answered)}`);
+  quote.setAttribute("aria-label", t("Go to the answered message: {words}", { words: briefly(answered) }));
   quote.addEventListener("click", () => act.show(answered));
   return quote;
 }
@@ -152,7 +153,7 @@ export function drawMessage(line, answered, act) {
   const actions = line.deleted || line.draft ? null : drawActions(line, act);
   if (!line.joined) {
     const who = make("div", "who");
-    who.append(make("b", "", line.mine ? "You" : line.name));
+    who.append(make("b", "", line.mine ? t("You") : line.name));
     const time = make("time", "", clock.format(line.at));
     time.dateTime = new Date(line.at).toISOString();
     who.append(time);
@@ -162,7 +163,7 @@ export function drawMessage(line, answered, act) {
   if (answered) item.append(drawQuote(answered, act));
   if (line.work?.length) item.append(drawWork(line.turn, line.work));
   if (line.deleted) {
-    item.append(make("div", "body gone", "This message was deleted."));
+    item.append(make("div", "body gone", t("This message was deleted.")));
   } else {
     if (line.card) {
       item.append(drawCard(line, act));
@@ -243,7 +244,7 @@ export class List {
         before = null;
       }
       if (line === firstNew) {
-        put("new", "new", () => make("li", "day new", "New"));
+        put("new", "new", () => make("li", "day new", t("New")));
         before = null;
       }
       line.joined = Boolean(before) && before.mine === line.mine && before.name === line.name && line.at - before.at < JOINED_MS;
@@ -283,7 +284,7 @@ export function drawRooms(element, talk, current, choose, drawMenu) {
     if (threads.length && open) {
       const inner = make("ul");
       const add = (place, some) => {
-        for (const one of some) place.append(entry(one.title || "New conversation", one, one === current));
+        for (const one of some) place.append(entry(one.title || t("New conversation"), one, one === current));
       };
       add(inner, threads.filter((one) => one.mark === "pinned"));
       add(inner, threads.filter((one) => !one.mark || (one.mark === "archived" && (one === current || one.unread))));
@@ -294,7 +295,7 @@ export function drawRooms(element, talk, current, choose, drawMenu) {
         folded.open = awayOpen.has(room);
         const within = make("ul");
         add(within, away);
-        folded.append(make("summary", "", `Archived (${away.length})`), within);
+        folded.append(make("summary", "", t("Archived ({count})", { count: away.length })), within);
         const last = make("li");
         last.append(folded);
         inner.append(last);

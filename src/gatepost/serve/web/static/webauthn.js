@@ -1,4 +1,5 @@
 // The two ceremonies of passkeys: JSON of the gateway becomes what the browser asks an authenticator for, and back.
+import { t } from "/static/texts.js";
 
 function decode(text) {
   const padded = text.replaceAll("-", "+").replaceAll("_", "/");
@@ -15,14 +16,14 @@ function decodeIds(listed = []) {
 }
 
 function check() {
-  if (!window.PublicKeyCredential) throw new Error("This browser has no passkeys, or not on this page: see the page's address.");
+  if (!window.PublicKeyCredential) throw new Error(t("This browser has no passkeys, or not on this page: see the page's address."));
 }
 
 // What browsers say is for programmers.
 function explain(error) {
-  if (error.name === "InvalidStateError") return new Error("This authenticator has a passkey for you already.");
-  if (error.name === "NotAllowedError") return new Error("No passkey was chosen.");
-  return new Error("The browser refused it: " + error.message);
+  if (error.name === "InvalidStateError") return new Error(t("This authenticator has a passkey for you already."));
+  if (error.name === "NotAllowedError") return new Error(t("No passkey was chosen."));
+  return new Error(t("The browser refused it: {message}", { message: error.message }));
 }
 
 async function ask(wanted) {
