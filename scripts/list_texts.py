@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from gatepost.core.languages.catalogue import FOLDER, Catalogue
+from gatepost.core.languages.catalogue import FOLDER
 from gatepost.core.languages.po_file import read_po
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
+from gatepost.serve.web.static_pages import list_script_texts
 
 ROOT = Path(__file__).parent.parent / "src" / "gatepost"
 PLACES = (
@@ -28,6 +29,8 @@ PLACES = (
     "flow/intake/commands/*.py",
     "flow/intake/slash_commands.py",
     "flow/requests/*.py",
+    "flow/missing_answer.py",
+    "flow/schedule/spoken_times.py",
 )
 MOST_FORMS = 16  # of one text with several endings
 _IN_TEMPLATE = re.compile(r'"([^"{}]+)" (?:~[^|]*)?\| tr|\("([^"]+)" if [^|]*?else "([^"]+)"\) \| tr')
@@ -49,7 +52,7 @@ def list_texts() -> list[str]:
     for path in sorted(ROOT.glob("serve/web/dashboard/templates/*.html")):
         for groups in _IN_TEMPLATE.findall(path.read_text(encoding="utf-8")):
             found |= dict.fromkeys(each for each in groups if each)
-    return [*(found | dict.fromkeys(_list_forms()))]
+    return [*(found | dict.fromkeys(_list_forms()) | dict.fromkeys(list_script_texts()))]
 
 
 def _list_forms() -> Iterator[str]:
@@ -131,8 +134,7 @@ def _make_hole(value: ast.expr, names: list[str]) -> str:
 def list_missing(language: str) -> list[str]:
     path = FOLDER / f"{language}.po"
     known = read_po(path.read_text(encoding="utf-8"), path.name) if path.exists() else {}
-    catalogue = Catalogue(language, known)
-    return [each for each in list_texts() if each not in known and catalogue.find(each) is None]
+    return [each for each in list_texts() if each not in known]
 
 
 def main() -> None:

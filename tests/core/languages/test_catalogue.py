@@ -15,7 +15,8 @@ TEXTS = {
     "{who} wants to send {what} to {whom}.": "{who} will {what} an {whom} senden.",
     "Nothing fails.": "Nichts ist kaputt.",
     "{n} of {total} things need a look.": "{n} von {total} Dingen brauchen einen Blick.",
-    "{a}/{b}": "{b} und {a}",
+    "{a} of {b}": "{b} und {a}",
+    "as {a} and {b}": "wie {b} und {a}",
     "spent {amount} today": "heute {amount} ausgegeben",
     "Allowed{changed}{lasts} by {by}{words}": "Erlaubt{changed}{lasts} von {by}{words}",
     "Part {} of {0}:": "Teil {} von {0}:",
@@ -34,7 +35,7 @@ def german() -> Catalogue:
         ("12 messages wait", "12 Nachrichten warten"),
         ("Home wants to send a.txt to Ann to Bob.", "Home will a.txt an Ann to Bob senden."),
         ("Nothing fails. 1 of 29 things need a look.", "Nichts ist kaputt. 1 von 29 Dingen brauchen einen Blick."),
-        ("x/y", "y und x"),
+        ("as x and y", "wie y und x"),
         ("Allowed by Ann", "Erlaubt von Ann"),
         ("Allowed with changes by Ann: yes", "Erlaubt with changes von Ann: yes"),
         ("Part 1 of 2:", "Teil 1 von 2:"),
@@ -45,7 +46,7 @@ def test_a_text_is_found_as_a_whole_with_holes_or_by_its_sentences(german: Catal
     assert german.find(english) == other
 
 
-@pytest.mark.parametrize("english", ["", "  ", "Agent", "messages wait", "/y", "x" * 5000])
+@pytest.mark.parametrize("english", ["", "  ", "Agent", "messages wait", "1 of 2", "as  and", "x" * 5000])
 def test_what_has_no_entry_stays_as_it_is(german: Catalogue, english: str) -> None:
     assert german.find(english) is None
 
@@ -56,8 +57,8 @@ def test_a_hole_takes_words_as_they_are_also_if_they_look_like_holes_or_entries(
 
 
 def test_of_two_entries_the_more_exact_one_is_taken() -> None:
-    both = Catalogue("de", {"{a} is {b}": "{a} ist {b}", "{a} is at rest": "{a} ruht"})
-    assert both.find("Home is at rest") == "Home ruht" and both.find("Home is up") == "Home ist up"
+    both = Catalogue("de", {"{a} is now {b}": "{a} ist nun {b}", "{a} is now at rest": "{a} ruht"})
+    assert both.find("Home is now at rest") == "Home ruht" and both.find("Home is now up") == "Home ist nun up"
 
 
 def test_words_of_strangers_are_matched_in_linear_work() -> None:

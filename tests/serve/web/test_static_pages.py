@@ -1,4 +1,4 @@
-"""Pages that are files, in the reader's language: markup and scripts stay, texts and what a screen reader says change."""
+"""Pages that are files, in the reader's language: markup stays, and what people read or hear changes."""
 
 import json
 import re

@@ -20,6 +20,7 @@ FOLDER = Path(__file__).parent
 NAMES = {"en": "English", "de": "Deutsch"}  # as those who speak it write it
 LONGEST = 4000  # characters; what is longer is no text of ours
 MOST_PARTS = 100
+FEWEST = 3  # letters of an entry beside its holes: `{a} of {b}` would be found in too much
 DEEPEST = 2  # phrases in phrases
 _HOLE = re.compile(r"((?:\{[a-z_0-9]*\})+)")  # those that stand together are one
 _BETWEEN = re.compile(r"(\n+|(?<=[.!?;:])\s+)")  # lines and sentences
@@ -47,6 +48,10 @@ class Entry:
     def last_word(self) -> str:
         _, space, word = self._literals[-1].rpartition(" ")
         return word if space else ""
+
+    @property
+    def letters(self) -> int:
+        return sum(map(str.isalpha, "".join(self._literals)))
 
     @property
     def size(self) -> int:
@@ -83,6 +88,7 @@ class Catalogue:
         self._by_first, self._by_last = dict[str, list[Entry]](), dict[str, list[Entry]]()
         self._others = list[Entry]()
         entries = [Entry(english, other) for english, other in texts.items() if _HOLE.search(english)]
+        entries = [each for each in entries if each.letters >= FEWEST]
         for each in sorted(entries, key=lambda entry: -entry.size):  # the most exact one is tried first
             if each.first_word:
                 self._by_first.setdefault(each.first_word, []).append(each)
@@ -94,6 +100,10 @@ class Catalogue:
     def list_faults(self) -> list[str]:
         """Return the English texts whose translation lacks a hole, or has one of its own."""
         return self._faults
+
+    def find_exact(self, text: str) -> str | None:
+        """The same for a text that may be somebody's: only a whole one counts."""
+        return self._whole.get(text)
 
     def find(self, text: str) -> str | None:
         """None: there is no translation."""
@@ -154,6 +164,13 @@ def translate(text: str, language: str | None = None) -> str:
     if chosen == ENGLISH or chosen not in list_languages():
         return text
     return load_catalogue(chosen).find(text) or text
+
+
+def translate_phrase(value: object) -> object:
+    """Return a value of a table, which is somebody's or ours: a phrase such as `not tried yet` is ours."""
+    if not isinstance(value, str) or not value[:1].islower() or " " not in value:
+        return value
+    return load_catalogue(current_language.get()).find_exact(value) or value
 
 
 @contextmanager

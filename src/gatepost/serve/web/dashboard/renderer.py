@@ -15,7 +15,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
-from gatepost.core.languages.catalogue import current_language, localize, translate
+from gatepost.core.languages.catalogue import current_language, localize, translate, translate_phrase
 from gatepost.core.money import render_about_usd
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 from gatepost.serve.web.static_pages import make_script_texts
@@ -44,6 +44,7 @@ def get_environment() -> Environment:
     )
     made.filters["usd"] = render_money
     made.filters["tr"] = translate
+    made.filters["phrase"] = translate_phrase
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
     made.globals["get_script_texts"] = lambda: Markup(make_script_texts(current_language.get()))
