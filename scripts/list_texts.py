@@ -33,13 +33,38 @@ PLACES = (
     "flow/schedule/spoken_times.py",
 )
 MOST_FORMS = 16  # of one text with several endings
+# What looks like a text and is none, or is the same in each language: names of files and of the code, commands, words
+# of the parsers.
+NO_TEXTS = frozenset(
+    (
+        "gatepost login",
+        "AGENTS.md",
+        "AgentView",
+        "gatepost grant allow {person} op:overview.read --scope FOLDER",
+        "SKILL.md",
+        "Etc/",
+        "NAME=VALUE",
+        "LazyRows",
+        "Row | LazyRows",
+        "gatepost panic --off",
+        "gatepost group wake {folder}",
+        "ID [JSON]",
+        "ID WORDS",
+        "failover {name}",
+        "incarnation {now}",
+        "half hour",
+        "quarter of an hour",
+        "day after tomorrow",
+    )
+)
 _IN_TEMPLATE = re.compile(r'"([^"{}]+)" (?:~[^|]*)?\| tr|\("([^"]+)" if [^|]*?else "([^"]+)"\) \| tr')
 _HOLE = re.compile(r"\{\w*\}")
 _WORD = re.compile(r"[A-Za-z]{2}")
 # What is no text for people: paths, names of the code, headers, SQL, markup, conditions of routes.
 _CODE = re.compile(
     r"[/#.:<_?&\[]|[a-z_.]+[=:]|[a-z]+(_[a-z]+)+\Z|[A-Z_]+\Z|(SELECT|INSERT|UPDATE|DELETE|WHERE|ORDER|AND)\b|op:|hx-|\S+/\S+\Z|"
-    r"[\w-]+; |private, |text/|\(\(|\^"
+    r"[\w-]+; |private, |text/|\(\(|\^|curl |`gatepost \("
+    r"|.*(\(\?|\\d|\[a-z\]|\(\[a-z)|(up active|paused queued|failed uncertain) "
 )
 
 
@@ -94,7 +119,12 @@ def _is_for_developers(node: ast.AST) -> bool:
 
 def _is_text(text: str) -> bool:
     words = text.strip()
-    return bool(_WORD.search(_HOLE.sub("", words))) and (" " in words or words[0].isupper()) and not _CODE.match(words)
+    return (
+        bool(_WORD.search(_HOLE.sub("", words)))
+        and (" " in words or words[0].isupper())
+        and words not in NO_TEXTS
+        and not _CODE.match(words)
+    )
 
 
 def _read_forms(node: ast.expr) -> list[str]:

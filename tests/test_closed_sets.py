@@ -123,6 +123,7 @@ OPEN_FIELDS = {
     "gate/call_audit.py AuditedCall.verdict": "the audit log's own words",
     "gate/call_audit.py _RepeatKey.verdict": "the audit log's own words",
     "store/rights/audit.py AuditRecord.verdict": "the audit log's own words",
+    "store/web/activity.py AuditRow.verdict": "the audit log's own words",
     "mailbox/inbound.py InboundRow.kind": "what runs inside a sandbox cannot import the enum, MessageKind",
     "mailbox/inbound.py InboundRow.status": "the file's format, which agent loops of others read",
     "inside/script_format.py ScriptStep.status": "a line of text for people",

@@ -155,7 +155,7 @@ class Gateway:
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
-        self.backups = BackupLoop(home, config, self.clock, self._tell_owners)
+        self.backups = BackupLoop(home, config, self.clock, self._add_failure_notice)
         alone = self.lease is None
         self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
@@ -282,7 +282,7 @@ class Gateway:
         self.models.move(config)
         self.prices.move(config)
 
-    async def _tell_owners(self, key: str, text: str) -> None:
+    async def _add_failure_notice(self, key: str, text: str) -> None:
         for room in await self.store.write(add_owner_notices, self.channels, key, text, self.clock.now()):
             self.events.room(*room)
 

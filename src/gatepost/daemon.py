@@ -22,7 +22,7 @@ from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
 from gatepost.core.process import home_lock
 from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
-from gatepost.core.process.service_manager import take_service_manager
+from gatepost.core.process.service_manager import make_service_manager
 from gatepost.core.settings import Config, list_mistyped
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
@@ -57,7 +57,7 @@ class Daemon:
         self.clock: Clock = SystemClock()
         self.started_at = self.clock.now()
         self.stopping = asyncio.Event()
-        self.manager = take_service_manager(os.environ, os.getpid())
+        self.manager = make_service_manager(os.environ, os.getpid())
         self._signals = 0
         self._draining: asyncio.Task[None] | None = None
         self._order = ""  # why it had to end
@@ -94,11 +94,11 @@ class Daemon:
                 self.gateway.page_address = str(self.listen)
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 await self._announce()  # first: who starts it by hand looks for the address
-                self.manager.tell("READY=1", f"STATUS=at {self.listen}")
+                self.manager.notify("READY=1", f"STATUS=at {self.listen}")
                 beat = asyncio.create_task(self.manager.beat())
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._until_stopped(tasks)
-                self.manager.tell("STOPPING=1")
+                self.manager.notify("STOPPING=1")
                 beat.cancel()
                 self.gateway.worktrees.jobs.close()
                 for endpoint in self._mcp.values():

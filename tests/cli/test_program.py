@@ -64,7 +64,7 @@ def test_a_mistyped_command_is_told_the_near_one(run: Run) -> None:
     assert "did you mean 'status'?" in told.err
 
 
-@pytest.mark.parametrize("words", [(), ("keep",), ("ledger",)])
+@pytest.mark.parametrize("words", [("keep",), ("ledger",)])
 def test_a_command_that_only_holds_others_shows_its_help_alone(run: Run, words: tuple[str, ...]) -> None:
     told = run(*words)
 

@@ -73,18 +73,18 @@ async def test_a_change_on_the_machine_and_one_of_the_agent_are_told_apart(
 ) -> None:
     watch = InstructionWatch(store, home, clock)
     write("first", NOON - 60 * SECOND)
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     clock.advance(100)
     write("by hand", NOON + 50 * SECOND)
-    await watch.look()
+    await watch.check()
     clock.advance(100)
     await store.write(work, NOON + 120 * SECOND, NOON + 140 * SECOND)
     write("by itself", NOON + 130 * SECOND)
-    await watch.look()
+    await watch.check()
     clock.advance(100)
     write("by hand again", NOON + 250 * SECOND)
-    await watch.look()
+    await watch.check()
     assert await list_versions(store) == [
         ("by hand again", "", NOON + 250 * SECOND),
         ("by itself", "agent:acme", NOON + 130 * SECOND),
@@ -98,11 +98,11 @@ async def test_a_forged_date_neither_hides_a_change_nor_who_it_was(
 ) -> None:
     watch = InstructionWatch(store, home, clock)
     write("first", NOON)
-    await watch.look()
+    await watch.check()
     clock.advance(100)
     await store.write(work, NOON + 20 * SECOND, NOON + 40 * SECOND)
     write("sneaky", NOON - 10_000 * SECOND)
-    await watch.look()
+    await watch.check()
     assert (await list_versions(store))[0] == ("sneaky", "agent:acme", NOON + 100 * SECOND)
 
 
@@ -111,15 +111,15 @@ async def test_links_large_files_and_what_is_no_text_are_left_out(
 ) -> None:
     watch = InstructionWatch(store, home, clock)
     write("x" * 70_000, NOON)
-    await watch.look()
+    await watch.check()
     place = home.group("acme") / "AGENTS.md"
     place.write_bytes(b"\xff\xfe")
-    await watch.look()
+    await watch.check()
     place.unlink()
     place.symlink_to("/etc/passwd")
-    await watch.look()
+    await watch.check()
     place.unlink()
-    await watch.look()
+    await watch.check()
     assert await list_versions(store) == []
 
 
@@ -130,7 +130,7 @@ async def test_one_look_reads_so_many_files_and_the_next_comes_soon(
         await store.write(groups.add, f"g{number}", "", "", NOON)
         write("text", NOON, f"g{number}")
     watch = InstructionWatch(store, home, clock)
-    assert await watch.look() == MORE_S
-    assert await watch.look() is None
+    assert await watch.check() == MORE_S
+    assert await watch.check() is None
     folders = [f"g{number}" for number in range(MOST_AT_ONCE + 1)]
     assert len(await store.read(instructions.list_newest_digests, folders)) == MOST_AT_ONCE + 1

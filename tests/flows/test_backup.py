@@ -137,22 +137,22 @@ async def test_backups_are_made_when_they_are_due_and_owners_hear_of_a_failure_o
     loop = BackupLoop(home, Config().with_values(values, "test"), clock, tell)
     folder = home.path / "backups"
     folder.mkdir(exist_ok=True)
-    await loop.look()
+    await loop.check()
     (made,) = list_backups(folder)
     assert told == {}
     assert made.is_proven and taken.stat().st_size == made.size
-    await loop.look()
+    await loop.check()
     assert len(list_backups(folder)) == 1  # not due
 
     (folder / made.name).unlink()
     keep_proof(folder / make_name(clock.now() - DAY), BackupProof(at=1))
     home.store.write_bytes(b"no store at all" * 1000)
     clock.advance(2 * 3600)
-    await loop.look()
+    await loop.check()
     (text,) = told.values()
     assert "The backup of today failed" in text
     told.clear()
-    await loop.look()
+    await loop.check()
     assert told == {}  # it is tried again after an hour, and not at each look
 
 

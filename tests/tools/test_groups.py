@@ -370,7 +370,7 @@ async def test_a_child_gets_the_tasks_and_settings_of_the_prototype(tmp_path: Pa
         ("[[task]]\nprompt = ", "cannot be read"),
         ("[[task]]\ncron = '@daily'\n", "prompt"),
         ("[[task]]\nprompt = 'x'\ncron = 'often'\n", "task 1 of your prototype/: cron: invalid cron 'often'"),
-        ("[[task]]\nprompt = 'x'\n", "exactly one of at, cron and every"),
+        ("[[task]]\nprompt = 'x'\n", "exactly one of when, at, cron and every"),
         ("[[task]]\nprompt = 'x'\ntext = 'y'\nevery = '2h'\n", "text"),
         ("[[task]]\nprompt = 'x'\nevery = '1s'\n", "schedule.least_interval_s"),
         ("[settings]\nsandbox = 'none'\n", "sandbox"),

@@ -11,7 +11,7 @@ MOST_STEPS = 5
 ALL = "gatepost --help"
 
 
-class NextStep(Struct, frozen=True):
+class CommandHint(Struct, frozen=True):
     """A command, and what it is good for."""
 
     command: str
@@ -21,7 +21,7 @@ class NextStep(Struct, frozen=True):
 def print_next_steps(home: Home) -> None:
     status = read_status(home)
     output.print_line(render_standing(status))
-    steps = [*choose_steps(status)[:MOST_STEPS], NextStep(ALL, "every command")]
+    steps = [*choose_steps(status)[:MOST_STEPS], CommandHint(ALL, "every command")]
     width = max(len(each.command) for each in steps)
     for each in steps:
         output.print_line(f"  {each.command:<{width}}  ", output.colored(each.why, "dim"))
@@ -37,18 +37,21 @@ def render_standing(status: StatusReport) -> output.Piece:
     return output.colored(f"gatepost is down ({status.home})", "warn")
 
 
-def choose_steps(status: StatusReport) -> list[NextStep]:
+def choose_steps(status: StatusReport) -> list[CommandHint]:
     """Return what to do, the most urgent first."""
     if status.running and not status.answers:
-        return [NextStep("gatepost logs", "what it does instead"), NextStep("gatepost doctor", "what is wrong")]
+        return [
+            CommandHint("gatepost logs", "what it does instead"),
+            CommandHint("gatepost doctor", "what is wrong"),
+        ]
     steps = []
     if isinstance(status.store, StoreTrouble):
-        steps.append(NextStep("gatepost doctor", f"the store cannot be read: {status.store.trouble}"))
+        steps.append(CommandHint("gatepost doctor", f"the store cannot be read: {status.store.trouble}"))
     elif not status.running:
         new = status.store is None
-        steps.append(NextStep("gatepost up", "start it: no key, no account" if new else "start it"))
+        steps.append(CommandHint("gatepost up", "start it: no key, no account" if new else "start it"))
         if not new:
-            steps.append(NextStep("gatepost logs", "why it ended"))
+            steps.append(CommandHint("gatepost logs", "why it ended"))
     if isinstance(status.store, StoreNumbers):
         steps += _list_waiting(status.store)
     if status.running:
@@ -56,27 +59,31 @@ def choose_steps(status: StatusReport) -> list[NextStep]:
     return steps
 
 
-def _list_waiting(store: StoreNumbers) -> list[NextStep]:
+def _list_waiting(store: StoreNumbers) -> list[CommandHint]:
     """What waits for a person."""
     steps = []
     if store.panic is not None:
-        steps.append(NextStep("gatepost panic --off", "everything is stopped; this lets it go on"))
+        steps.append(CommandHint("gatepost panic --off", "everything is stopped; this lets it go on"))
     if store.requests.waiting:
-        steps.append(NextStep("gatepost permit ls", f"{store.requests.waiting} to be answered"))
+        steps.append(CommandHint("gatepost permit ls", f"{store.requests.waiting} to be answered"))
     if store.newcomers:
-        steps.append(NextStep("gatepost onboarding list", f"{store.newcomers} to be let in"))
+        steps.append(CommandHint("gatepost onboarding list", f"{store.newcomers} to be let in"))
     if store.tasks.broken:
-        steps.append(NextStep("gatepost task show", f"paused after failures: {', '.join(store.tasks.broken)}"))
+        steps.append(CommandHint("gatepost task show", f"paused after failures: {', '.join(store.tasks.broken)}"))
     return steps
 
 
-def _list_usual(status: StatusReport) -> list[NextStep]:
+def _list_usual(status: StatusReport) -> list[CommandHint]:
     """What helps on a gateway that runs."""
     steps = []
     if status.store_trouble or status.sandbox.kind is None or not all(each.is_well for each in status.channel_health):
-        steps.append(NextStep("gatepost doctor", "something is not well; it names the way out"))
+        steps.append(CommandHint("gatepost doctor", "something is not well; it names the way out"))
     if Lack.AGENT in status.lacks:
-        steps.append(NextStep("gatepost connect", "the demo answers; this connects a real agent"))
+        steps.append(CommandHint("gatepost connect", "the demo answers; this connects a real agent"))
     elif Lack.CHANNEL in status.lacks:
-        steps.append(NextStep("gatepost channel add", "so that people can write from where they are"))
-    return [*steps, NextStep("gatepost login", "open the page"), NextStep("gatepost chat", "talk from this terminal")]
+        steps.append(CommandHint("gatepost channel add", "so that people can write from where they are"))
+    return [
+        *steps,
+        CommandHint("gatepost login", "open the page"),
+        CommandHint("gatepost chat", "talk from this terminal"),
+    ]

@@ -77,7 +77,7 @@ class EmbeddingCostBound(Struct, frozen=True):
         return CallCost(self.price.of(usage), usage) if usage is not None else CallCost(self.worst, measured=False)
 
 
-class RefusedTexts(Exception):
+class UnreadableTexts(Exception):
     """The endpoint makes no embeddings of these texts, or not of so many at once."""
 
 
@@ -146,7 +146,7 @@ async def request_embeddings(
     wait_s: float,
     may_act: FenceCheck = always,
 ) -> list[Meaning]:
-    """Return the meaning of each text. Raises Unavailable, or RefusedTexts if it is about the texts."""
+    """Return the meaning of each text. Raises Unavailable, or UnreadableTexts if it is about the texts."""
     headers = {"content-type": "application/json", "accept": "application/json", "user-agent": "gatepost"}
     if key:
         headers["authorization"] = f"Bearer {key}"
@@ -171,7 +171,7 @@ async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: byte
         if response.status_code in (401, 403):
             raise _trouble(f"it refuses the gateway's key; set the secret {EMBEDDING_API_KEY}")
         if response.status_code in (400, 413, 422):
-            raise RefusedTexts
+            raise UnreadableTexts
         if response.status_code != 200:
             raise _trouble(f"it answered {response.status_code}")
         found = bytearray()

@@ -52,9 +52,9 @@ class InstructionWatch:
         self._looked_at = clock.now()
 
     async def run(self) -> None:
-        await WakeLoop(_log.warning, "instructions could not be looked at", pause_s=LOOK_S).run(self.look)
+        await WakeLoop(_log.warning, "instructions could not be looked at", pause_s=LOOK_S).run(self.check)
 
-    async def look(self) -> float | None:
+    async def check(self) -> float | None:
         """Return the seconds to the next look; None: as usual."""
         folders = await self._store.read(list_here, self._home)
         dates = await asyncio.to_thread(list_dates, self._home, folders)

@@ -108,7 +108,7 @@ def explain(facts: MessageFacts, now: int) -> MissingAnswer:
             return MissingAnswer(_render_place(agent, facts.ahead))
         case InboxState.RETRY:
             wait = f" in {_render_span(facts.next_at - now)}" if facts.next_at and facts.next_at > now else " soon"
-            return _look(f"{agent} could not do it{_render_cause(facts.reason)}. It is tried again{wait}.", facts)
+            return _show_cause(f"{agent} could not do it{_render_cause(facts.reason)}. It is tried again{wait}.", facts)
         case InboxState.WORKING:
             return MissingAnswer(f"{agent} has been at work on it for {_render_span(now - facts.since)}.")
         case InboxState.FAILED:
@@ -167,7 +167,7 @@ def _explain_failure(facts: MessageFacts, now: int) -> MissingAnswer:
         return MissingAnswer(f"There was no money left for it, {age} ago.", step, "Raise the limit")
     text = f"{agent} failed {age} ago{_render_cause(facts.reason)}."
     if not (facts.is_open and facts.by_person and facts.mode is not InboxMode.TASK):
-        return _look(text, facts)
+        return _show_cause(text, facts)
     return MissingAnswer(text, StepAdvice(SafeStep.RETRY, str(facts.message_id)), "Try again")
 
 
@@ -176,10 +176,10 @@ def _explain_refusal(facts: MessageFacts) -> MissingAnswer:
         step = StepAdvice(SafeStep.RAISE, facts.budget)
         return MissingAnswer(f"{facts.agent} had no money left for it.", step, "Raise the limit")
     text = f"{_keep_plain(render_reason(facts.reason)).rstrip('.') or 'It was not let in'}."
-    return _look(text, facts) if facts.reason in _STRANGERS else MissingAnswer(text)
+    return _show_cause(text, facts) if facts.reason in _STRANGERS else MissingAnswer(text)
 
 
-def _look(text: str, facts: MessageFacts) -> MissingAnswer:
+def _show_cause(text: str, facts: MessageFacts) -> MissingAnswer:
     return MissingAnswer(text, StepAdvice(SafeStep.TRACE, str(facts.message_id)), "See what happened")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.process.service_manager import ServiceManager, take_service_manager
+from gatepost.core.process.service_manager import ServiceManager, make_service_manager
 from gatepost_testing.waiting import PATIENCE_S
 
 
@@ -26,8 +26,8 @@ def read(receiver: socket.socket) -> list[str]:
 
 def test_it_is_told_once_and_programs_that_we_start_do_not_speak_for_us(heard: socket.socket) -> None:
     environ = {"NOTIFY_SOCKET": heard.getsockname(), "WATCHDOG_USEC": "9000000", "PATH": "/bin"}
-    manager = take_service_manager(environ, os.getpid())
-    manager.tell("READY=1", "STATUS=at 127.0.0.1:1")
+    manager = make_service_manager(environ, os.getpid())
+    manager.notify("READY=1", "STATUS=at 127.0.0.1:1")
     assert read(heard) == ["READY=1", "STATUS=at 127.0.0.1:1"] and environ == {"PATH": "/bin"}
 
 
@@ -44,13 +44,13 @@ async def test_it_beats_until_it_is_cancelled(heard: socket.socket) -> None:
 )
 async def test_nothing_beats_where_nobody_listens(heard: socket.socket, period: str, process: str) -> None:
     environ = {"NOTIFY_SOCKET": heard.getsockname(), "WATCHDOG_USEC": period, "WATCHDOG_PID": process}
-    await take_service_manager(environ, os.getpid()).beat()
+    await make_service_manager(environ, os.getpid()).beat()
     heard.setblocking(False)
     with pytest.raises(BlockingIOError):
         heard.recv(1)
 
 
 async def test_without_a_manager_or_with_one_that_is_gone_nothing_fails(tmp_path: Path) -> None:
-    await take_service_manager({}, 1).beat()
-    ServiceManager().tell("READY=1")
-    ServiceManager(str(tmp_path / "gone")).tell("READY=1")
+    await make_service_manager({}, 1).beat()
+    ServiceManager().notify("READY=1")
+    ServiceManager(str(tmp_path / "gone")).notify("READY=1")

@@ -149,7 +149,7 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
         )
     if devices := list_devices(place):
         output.print_line(f"without the keys of devices: {', '.join(devices)} are linked anew after a restore")
-    return _tell_proof(target, proof) if proof is not None else 0
+    return _print_proof(target, proof) if proof is not None else 0
 
 
 @backup_command.command("list")
@@ -182,7 +182,7 @@ def verify_backup(home: str | None, name: str | None, as_json: bool) -> int:
     if as_json:
         output.print_json({"file": str(target), **to_json(proof)})
         return int(bool(proof.trouble))
-    return _tell_proof(target, proof)
+    return _print_proof(target, proof)
 
 
 @backup_command.command("restore")
@@ -263,7 +263,7 @@ def _prove(target: Path) -> BackupProof:
     return proof
 
 
-def _tell_proof(target: Path, proof: BackupProof) -> int:
+def _print_proof(target: Path, proof: BackupProof) -> int:
     for each in proof.steps:
         output.print_line(f"✓ {each}")
     if proof.trouble:

@@ -42,7 +42,7 @@ def task_command() -> None:
 
     \b
         gatepost task add home --text "Take the bread out." --at +20m
-        gatepost task add home --prompt "Sum up my mails." --when "every weekday at 8" --tz Europe/Berlin
+        gatepost task add home --prompt "Sum up my mails." --when "every weekday at 8"
         gatepost task preview "every 1st of the month at 8"
         gatepost task next
     """

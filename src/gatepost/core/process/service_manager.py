@@ -18,7 +18,7 @@ class ServiceManager:
     def __init__(self, address: str = "", period_s: float = 0.0) -> None:
         self._address, self._period_s = address, period_s
 
-    def tell(self, *lines: str) -> None:
+    def notify(self, *lines: str) -> None:
         """Never fails: what a manager does not hear is its own affair, and it says so."""
         if not self._address:
             return
@@ -33,11 +33,11 @@ class ServiceManager:
     async def beat(self) -> None:
         """Say that the event loop lives, until cancelled. Whoever does not get this far is started anew."""
         while self._address and self._period_s:
-            self.tell("WATCHDOG=1")
+            self.notify("WATCHDOG=1")
             await asyncio.sleep(self._period_s / BEATS)
 
 
-def take_service_manager(environ: "os._Environ[str] | dict[str, str]", pid: int) -> ServiceManager:
+def make_service_manager(environ: "os._Environ[str] | dict[str, str]", pid: int) -> ServiceManager:
     """Return the manager that started this process. Its variables are taken away: programs that we start are not its
     service."""
     given = {name: environ.pop(name, "") for name in (SOCKET, PERIOD, PROCESS)}

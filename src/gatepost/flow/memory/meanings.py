@@ -20,7 +20,7 @@ from gatepost.core.settings import Config
 from gatepost.egress import embeddings
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallBudget, ModelKeys, Spender
-from gatepost.egress.embeddings import LONGEST_QUERY, EmbeddingEndpoint, RefusedTexts
+from gatepost.egress.embeddings import LONGEST_QUERY, EmbeddingEndpoint, UnreadableTexts
 from gatepost.egress.http import HttpRefusal
 from gatepost.store.memory import memory_vectors
 from gatepost.store.memory.memory_vectors import Meaning, UnreadEntry
@@ -69,7 +69,7 @@ class MemoryMeanings:
         spender, text = Spender(folder, session_id, turn_id), words[:LONGEST_QUERY]
         try:
             [found] = await self._request(self._endpoint, spender, [text], QUERY_S)
-        except (RefusedTexts, HttpRefusal):
+        except (UnreadableTexts, HttpRefusal):
             return None
         except GatepostError as error:
             self._resting = now
@@ -80,13 +80,13 @@ class MemoryMeanings:
     async def run(self) -> None:
         """Until cancelled."""
         if self._endpoint is not None:
-            await self._loop.run(self._look)
+            await self._loop.run(self._embed_waiting)
 
     async def close(self) -> None:
         """Nothing is held back for a request that is over."""
         await self._till.close()
 
-    async def _look(self) -> float | None:
+    async def _embed_waiting(self) -> float | None:
         endpoint, now = self._endpoint, asyncio.get_running_loop().time()
         assert endpoint is not None
         if now >= self._whole_at:
@@ -123,7 +123,7 @@ class MemoryMeanings:
         """A text that the endpoint refuses has no meaning, and is not asked for again."""
         try:
             found = await self._request(endpoint, Spender(folder, "", None), [each.text for each in entries], BATCH_S)
-        except RefusedTexts:
+        except UnreadableTexts:
             if len(entries) == 1:
                 return [(entries[0].id, Meaning(endpoint.model))]
             return [one for each in entries for one in await self._read_batch(endpoint, folder, [each])]

@@ -84,7 +84,7 @@ class BackupRuns:
             raise Unavailable("the backup", said or f"`gatepost backup {words[0]}` ended with {code}")
         return out
 
-    async def take_away(self, file: Path) -> None:
+    async def send_elsewhere(self, file: Path) -> None:
         """Have the operator's command take a backup elsewhere."""
         words = [word.replace("{file}", str(file)) for word in self._config[COMMAND]]
         if not words:
@@ -132,15 +132,15 @@ class BackupLoop:
 
     def __init__(self, home: Home, config: Config, clock: Clock, tell_owners: TellOwners) -> None:
         self.runs = BackupRuns(home, config, clock)
-        self._home, self._config, self._clock, self._tell_owners = home, config, clock, tell_owners
+        self._home, self._config, self._clock, self._add_failure_notice = home, config, clock, tell_owners
         self._not_before = 0
 
     async def run(self) -> None:
         """Until cancelled."""
         if self._config[EVERY_HOURS] > 0:
-            await WakeLoop(_log.error, "backups cannot be looked at", pause_s=LOOK_S).run(self.look)
+            await WakeLoop(_log.error, "backups cannot be looked at", pause_s=LOOK_S).run(self.check)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         now = self._clock.now()
         if now < self._not_before or not is_due(await self.runs.list_found(), now, self._config[EVERY_HOURS]):
             return
@@ -149,7 +149,7 @@ class BackupLoop:
         if trouble:
             _log.error("a backup failed", trouble=trouble)
             text = f"The backup of today failed: {trouble}. `gatepost backup create --prove` tries again."
-            await self._tell_owners(f"backup:{now // DAY}", text)
+            await self._add_failure_notice(f"backup:{now // DAY}", text)
 
     async def _make(self) -> str:
         """Return what failed; '' if nothing did. A backup that is not proven takes no other's place."""
@@ -157,7 +157,7 @@ class BackupLoop:
             made = await self.runs.create()
             if made.proof is None or made.proof.trouble:
                 return f"it was made, and cannot be put back: {made.proof.trouble if made.proof else 'not tried'}"
-            await self.runs.take_away(Path(made.file))
+            await self.runs.send_elsewhere(Path(made.file))
             await self.runs.prune()
         except (GatepostError, msgspec.DecodeError, OSError) as error:
             return str(error)

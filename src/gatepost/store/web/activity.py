@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store.engine.table import make_row_parser
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.messages.messages import marks
 from gatepost.store.messages.outbox import EffectState
 from gatepost.store.port import Db
+from gatepost.store.schedule.firings import FiringState
 
 LONGEST_TEXT = 300  # characters of a message that are read
 LONGEST_DETAILS = 2000  # of an audit row; longer ones are not read
@@ -23,7 +24,7 @@ class MessageRow(Struct, frozen=True):
     id: int
     at: int
     direction: Direction
-    kind: str
+    kind: MessageKind
     verb: str
     instance: str
     address: str
@@ -55,7 +56,7 @@ class CostRow(Struct, frozen=True):
 class FiringRow(Struct, frozen=True):
     id: int
     at: int
-    state: str
+    state: FiringState
     reason: str
     task_id: str
     folder: str

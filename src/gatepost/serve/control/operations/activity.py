@@ -31,6 +31,7 @@ from gatepost.store.people import identities
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.schedule.firings import FiringState
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
@@ -55,6 +56,7 @@ _OF_KIND = {
 }
 # Tool calls that are told as the messages that they send.
 _TOLD = frozenset({"send", "reply", "post", "send_file", "send_voice", "send_card"})
+CALL_FAILED = "failed"  # in the audit log's own words
 _INTERNAL = ("audit.", "gateway.takeover", "intake")
 _PERSON_FIELDS = ("user", "person", "id", "sender", "member")
 _ROOM_FIELDS = ("chatJid", "targetJid", "jid", "toJid", "room", "address")
@@ -205,7 +207,7 @@ class _Scan:
         while self._below > 0 and self._rows < MOST_ROWS and len(self.found) < self._look.args.limit:
             portion = self._read(self._db, self._below, PORTION)
             self._rows += PORTION
-            self._take(portion)
+            self._judge_portion(portion)
             if len(portion) < PORTION and not self._is_full:
                 self._below, self.horizon = 0, 0
                 return
@@ -214,7 +216,7 @@ class _Scan:
     def _is_full(self) -> bool:
         return len(self.found) >= self._look.args.limit
 
-    def _take(self, portion: Sequence[Any]) -> None:
+    def _judge_portion(self, portion: Sequence[Any]) -> None:
         judge = self._prepare(portion)
         for row in portion:
             self._order = min(self._order, row.at)
@@ -295,7 +297,7 @@ class _Scan:
 
     def _judge_audit(self, row: AuditRow) -> _Found | None:
         args = self._look.args
-        kind, bad = _find_kind(row), row.verdict == "failed"
+        kind, bad = _find_kind(row), row.verdict == CALL_FAILED
         own = row.actor.startswith(AGENT)
         if row.action.startswith(_INTERNAL) or not self._look.wants(kind, is_trouble=bad):
             return None
@@ -329,7 +331,7 @@ class _Scan:
         return self._make(row, ActivityKind.COST, [row.folder], models=(row.model,))
 
     def _judge_firing(self, row: FiringRow) -> _Found | None:
-        args, bad = self._look.args, row.state == "failed"
+        args, bad = self._look.args, row.state is FiringState.FAILED
         hidden = not self._viewer.may(TASKS_READ, row.folder) or (args.agent and row.folder != args.agent)
         if hidden or args.room or self._look.names or not self._look.wants(ActivityKind.TASK, is_trouble=bad):
             return None

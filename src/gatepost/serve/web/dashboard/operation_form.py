@@ -74,7 +74,7 @@ class OperationForm(Struct, frozen=True, kw_only=True):
     draft: str = ""
 
     @property
-    def takes_files(self) -> bool:
+    def has_files(self) -> bool:
         return any(each.kind is InputKind.FILE for each in self.inputs)
 
 
@@ -129,11 +129,11 @@ def render_help(operation: Operation) -> str:
 def _drop_marks(text: str) -> str:
     """Without the command line's marks of options, and without sentences about its commands."""
     paragraphs = (_drop_commands(each) for each in text.split("\n\n"))
-    words = "\n\n".join(_say_agent(each) for each in paragraphs if each)
+    words = "\n\n".join(_render_agents(each) for each in paragraphs if each)
     return _OPTION.sub(lambda found: found[1].replace("-", " "), words)
 
 
-def _say_agent(paragraph: str) -> str:
+def _render_agents(paragraph: str) -> str:
     """Say agent for group, as the page does. A sentence that speaks of both means two things."""
     said = paragraph.replace("the agent of FOLDER", "the agent").replace("the group FOLDER", "the agent")
     parts = _SENTENCE_PARTS.split(said)
