@@ -15,7 +15,8 @@ LABEL = "Look again"
 def render(count, name, agent):
     _log.warning("Nobody reads this in another language")
     known = {"some key": 1}["some key"]
-    return f"{count} message{'' if count == 1 else 's'} of {agent.name} wait", "/a/path", "op:x", re.compile(r"(?P<a>\\\\d+) b")
+    paths = "/a/path", "op:x", re.compile(r"(?P<a>.+) b")
+    return f"{count} message{'' if count == 1 else 's'} of {agent.name} wait"
 '''
 
 
