@@ -26,7 +26,7 @@ class Hand:
     """Somebody's hand: it clicks what they see by its name, and types."""
 
     def __init__(self, desk: DashboardDesk, *, phone: bool) -> None:
-        self.desk, self.page, self._phone = desk, desk.page, phone
+        self.desk, self.page, self.phone = desk, desk.page, phone
         self.clicks = self.typed = 0
 
     async def click(self, place: Locator) -> None:
@@ -36,11 +36,14 @@ class Hand:
     async def go(self, *entries: str) -> None:
         """By the menu, which a phone has behind a button, and then by tabs and links of the page."""
         first, *others = entries
-        if self._phone:
-            await self.click(self.page.get_by_role("button", name="Pages", exact=True))
+        await self.open_menu()
         await self.click(self.page.locator("#pages").get_by_role("link", name=first))
         for each in others:
             await self.click(self.page.locator("#main").get_by_role("link", name=each, exact=True))
+
+    async def open_menu(self) -> None:
+        if self.phone:
+            await self.click(self.page.get_by_role("button", name="Pages", exact=True))
 
     async def press(self, name: str, within: Locator | None = None) -> None:
         await self.click((within or self.page.locator("#main")).get_by_role("button", name=name, exact=True))
@@ -78,6 +81,9 @@ async def write_instructions(hand: Hand) -> None:
 
 
 async def put_earlier_instructions_back(hand: Hand) -> None:
+    for text in ("Be kind.\n", "Be brief.\n"):
+        read = hand.desk.ask("group.read_file", folder="home", path="AGENTS.md")
+        hand.desk.ask("group.write_file", folder="home", path="AGENTS.md", content=text, version=read["version"])
     await hand.go("Agents", "Home")
     await hand.click(hand.page.locator("#main summary", has_text="Earlier versions"))
     await hand.click(hand.page.locator("#main").get_by_role("link", name="See what is different"))
@@ -89,11 +95,11 @@ async def put_earlier_instructions_back(hand: Hand) -> None:
 async def give_a_file(hand: Hand) -> None:
     await hand.go("Agents", "Home", "Knows")
     await hand.press("Give it a file")
-    given = hand.desk.daemon.home.parent / "plan.txt"
+    given = hand.desk.daemon.home.parent / ("phone.txt" if hand.phone else "plan.txt")
     given.write_text("the plan")
     await hand.dialog.locator("input[type=file]").set_input_files(given)
     await hand.send()
-    assert "plan.txt" in str(hand.desk.ask("group.files", folder="home"))
+    assert given.name in str(hand.desk.ask("group.files", folder="home"))
 
 
 async def have_it_remember(hand: Hand) -> None:
@@ -106,7 +112,7 @@ async def have_it_remember(hand: Hand) -> None:
 
 async def have_it_ask_before_it_sends_files(hand: Hand) -> None:
     await hand.go("Agents", "Home", "May")
-    row = hand.page.locator(".choice-list li", has_text="Sends files out")
+    row = hand.page.locator(".choice-list li", has_text="Publishes" if hand.phone else "Sends files out")
     await hand.press("Ask me", row)
     await expect(row.get_by_role("button", name="Ask me")).to_have_attribute("aria-pressed", "true")
 
@@ -142,7 +148,7 @@ async def limit_what_is_spent(hand: Hand) -> None:
     await hand.type("Agent", "home", hand.dialog)
     await hand.type("Daily", "5", hand.dialog)
     await hand.send()
-    assert "5000000" in str(hand.desk.ask("budget.show")) or "5.00" in str(hand.desk.ask("budget.show"))
+    assert hand.desk.ask("budget.show")[0]["daily"]["limit_usd"] == 5.0
 
 
 async def see_what_a_week_cost(hand: Hand) -> None:
@@ -159,6 +165,7 @@ async def put_it_to_rest_and_wake_it(hand: Hand) -> None:
 
 
 async def stop_everything_and_go_on(hand: Hand) -> None:
+    await hand.open_menu()
     await hand.press("Stop everything", hand.page.locator("body"))
     await hand.send()
     await hand.page.keyboard.press("Escape")
@@ -174,7 +181,7 @@ async def find_what_is_not_well(hand: Hand) -> None:
 async def back_up(hand: Hand) -> None:
     await hand.go("System", "Backups")
     await hand.press("Back up now")
-    await expect(hand.page.locator("#main").get_by_text("gatepost-2")).to_be_visible()
+    await expect(hand.page.locator("#main tbody tr")).to_have_count(1)
 
 
 TASKS: tuple[Callable[[Hand], Awaitable[None]], ...] = (
@@ -222,4 +229,4 @@ async def hand(daemon: DaemonProcess, browser: Browser, request: pytest.FixtureR
 async def test_a_task_takes_few_clicks(hand: Hand, task: Callable[[Hand], Awaitable[None]]) -> None:
     await task(hand)
     print(f"{task.__name__}: {hand.clicks} clicks, {hand.typed} characters")  # noqa: T201  for the table in the docs
-    assert hand.clicks <= MOST_CLICKS + hand._phone
+    assert hand.clicks <= MOST_CLICKS + hand.phone

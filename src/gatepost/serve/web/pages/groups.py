@@ -105,7 +105,7 @@ SESSION = (
 )
 INHERITED = make_columns(InheritedSetting)
 PINNED = make_columns(PinnedRule, without=("folder",))
-MEMORY = make_columns(Memory, {"text": link("text", "Remembered", "/memory/{id}")}, without=("folder",))
+MEMORY = make_columns(Memory, {"text": link("text", "Remembered", "/memory/{id}", by="id")}, without=("folder",))
 SKILL = make_columns(AgreedSkillView, {"name": link("name", "Skill", "/skills/{place}", by="place")})
 TASK = make_columns(
     TaskView,

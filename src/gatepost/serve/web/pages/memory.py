@@ -19,7 +19,7 @@ EMPTY = EmptyState(text="Nothing is remembered yet. Agents remember what people 
 EARLIER = EmptyState(text="It took the place of nothing.")
 
 GROUP = link("folder", "Agent", "/memory?group={folder}")
-TEXT = link("text", "Remembered", "/memory/{id}")
+TEXT = link("text", "Remembered", "/memory/{id}", by="id")
 COLUMNS = make_columns(Memory, {"folder": GROUP, "text": TEXT})
 DETAILS = make_columns(Memory, {"folder": GROUP}, details=True)[1:]
 
