@@ -305,15 +305,20 @@ def render_title(request: Request, facts: CardFacts) -> str:
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:
-        return f"{named} wants to {_render_act(request, facts)}"
+        act, room = _find_act(request), _find_room(request, facts)
+        return f"{named} wants to {act} in “{room}”" if room else f"{named} wants to {act}"
     return f"{named} asks to use {show_beginning(request.tool, LONGEST_NAME)}"
 
 
-def _render_act(request: Request, facts: CardFacts) -> str:
-    """The call in words: its tool, and the room that it names if that has a name."""
-    act = ACTS.get(request.tool) or show_beginning(request.tool.replace("_", " "), LONGEST_NAME)
-    named = [facts.rooms[name] for name in request.input if name in facts.rooms]
-    return f"{act} in “{show_beginning(named[0], LONGEST_NAME)}”" if named else act
+def _find_act(request: Request) -> str:
+    """Return the call in words."""
+    return ACTS.get(request.tool) or show_beginning(request.tool.replace("_", " "), LONGEST_NAME)
+
+
+def _find_room(request: Request, facts: CardFacts) -> str:
+    """Return the name of the room that the call names; '' if it has none."""
+    named = next((facts.rooms[name] for name in request.input if name in facts.rooms), "")
+    return show_beginning(named, LONGEST_NAME)
 
 
 def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:

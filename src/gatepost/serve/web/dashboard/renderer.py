@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
@@ -47,7 +46,7 @@ def get_environment() -> Environment:
     made.filters["phrase"] = translate_phrase
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
-    made.globals["get_script_texts"] = lambda: Markup(make_script_texts(current_language.get()))
+    made.globals["get_script_texts"] = lambda: make_script_texts(current_language.get())
     made.globals["tag_of"] = _get_tag
     made.globals["list_shown"] = list_shown
     made.globals["split_code"] = split_code
