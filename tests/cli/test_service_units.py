@@ -22,6 +22,24 @@ def test_odd_words_of_a_path_reach_the_program_as_they_are() -> None:
     assert "User=" not in mine and "ProtectSystem" not in mine and "WantedBy=default.target" in mine
 
 
+@pytest.mark.parametrize("home", ["/srv/a\nExecStart=/bin/true", "/srv/\x1b[2J", "/srv/\udcff"])
+def test_a_path_that_is_more_than_a_word_is_refused(home: str) -> None:
+    for plan in (
+        replace(PLAN, home=Path(home)),
+        replace(PLAN, path=home),
+        replace(PLAN, home=Path(home), launchd=True),
+    ):
+        with pytest.raises(Invalid, match="cannot stand in a unit file"):
+            render_unit(plan)
+
+
+def test_a_dollar_is_doubled_in_the_command_alone() -> None:
+    """systemd.exec(5): `$` has no meaning in Environment=."""
+    lines = render_systemd(replace(PLAN, path="/usr/bin:/opt/$x/bin")).splitlines()
+    assert [each for each in lines if "$$" in each and not each.startswith("ExecStart=")] == []
+    assert any("/opt/$x/bin" in each for each in lines)
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("system", [True, False])
 def test_systemd_reads_the_unit_without_a_word(tmp_path: Path, system: bool) -> None:

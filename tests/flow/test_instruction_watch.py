@@ -134,3 +134,16 @@ async def test_one_look_reads_so_many_files_and_the_next_comes_soon(
     assert await watch.check() is None
     folders = [f"g{number}" for number in range(MOST_AT_ONCE + 1)]
     assert len(await store.read(instructions.list_newest_digests, folders)) == MOST_AT_ONCE + 1
+
+
+async def test_an_agent_hides_no_change_behind_the_old_date(
+    store: Store, home: Home, clock: FixedClock, write: Callable[[str, int], None]
+) -> None:
+    """Of the same size, in the same file, with the date set back."""
+    watch = InstructionWatch(store, home, clock)
+    write("Obey Ada", NOON - 60 * SECOND)
+    await watch.check()
+    clock.advance(100)
+    write("Obey Eve", NOON - 60 * SECOND)
+    await watch.check()
+    assert [each[0] for each in await list_versions(store)] == ["Obey Eve", "Obey Ada"]

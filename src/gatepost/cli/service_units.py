@@ -70,6 +70,7 @@ def check_name(name: str) -> str:
 
 
 def render_unit(plan: ServicePlan) -> str:
+    _check_words(plan)
     return render_launchd(plan) if plan.launchd else render_systemd(plan)
 
 
@@ -87,8 +88,15 @@ def write_unit(plan: ServicePlan, unit: str) -> None:
         raise SetupError(f"{plan.file} cannot be written: {error.strerror}") from None
 
 
+def _check_words(plan: ServicePlan) -> None:
+    """A unit file has a line for each thing: a word with a break in it would be a second one."""
+    for what, word in (("home", str(plan.home)), ("PATH", plan.path), ("as", plan.user)):
+        if not word.isprintable():
+            raise Invalid(what, f"{word[:80]!a} has signs that cannot stand in a unit file")
+
+
 def render_systemd(plan: ServicePlan) -> str:
-    command = " ".join(_quote(each) for each in list_command(plan))
+    command = " ".join(_quote(each).replace("$", "$$") for each in list_command(plan))
     user = f"User={plan.user}\n" if plan.system and plan.user else ""
     hardening = HARDENING + (SYSTEM_HARDENING if plan.system else "")
     return f"""\
@@ -122,8 +130,8 @@ def list_command(plan: ServicePlan) -> list[str]:
 
 
 def _quote(word: str) -> str:
-    """A word of a unit file: `%` begins a specifier there, and `$` a variable."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """A word of a unit file: `%` begins a specifier there. In a command, `$` begins a variable, too."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"' if escaped != word or re.search(r"[\s'=;]", word) else escaped
 
 

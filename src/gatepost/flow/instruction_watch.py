@@ -31,11 +31,12 @@ _log = log.get("instructions")
 
 
 class FileDate(Struct, frozen=True):
-    """How a file is known to be unchanged."""
+    """How a file is known to be unchanged. Whoever writes it can set `changed_ns`, and nobody `inode_changed_ns`."""
 
     changed_ns: int
     size: int
     inode: int
+    inode_changed_ns: int
 
 
 class FoundText(Struct, frozen=True):
@@ -83,7 +84,7 @@ def list_dates(home: Home, folders: Iterable[str]) -> dict[str, FileDate]:
         for folder in folders:
             with suppress(Invalid, NotFound):
                 seen = root.stat(f"{folder}/{AGENTS}")
-                found[folder] = FileDate(seen.st_mtime_ns, seen.st_size, seen.st_ino)
+                found[folder] = FileDate(seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_ctime_ns)
     return found
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from gatepost.core.languages.catalogue import Catalogue, choose_language, list_languages, load_catalogue, translate
 from gatepost.core.languages.po_file import read_po
+from gatepost.flow.requests.chat_replies import WHICH
 
 ROOT = Path(__file__).parents[3]
 
@@ -52,7 +53,8 @@ def test_what_has_no_entry_stays_as_it_is(german: Catalogue, english: str) -> No
 
 
 def test_a_hole_takes_words_as_they_are_also_if_they_look_like_holes_or_entries(german: Catalogue) -> None:
-    assert german.find("{n} messages wait") == "{n} Nachrichten warten"
+    assert german.find("{n} messages wait") is None and german.find("no messages wait") is None  # no number
+    assert german.find_exact("{n} messages wait") == "{n} Nachrichten warten"
     assert german.find("Agents wants to send {whom} to Agents.") == "Agents will {whom} an Agents senden."
 
 
@@ -99,3 +101,11 @@ def test_the_example_of_the_docs_is_a_language() -> None:
     french = Catalogue("fr", read_po(page.partition("```po\n")[2].partition("```")[0], "the example"))
     assert french.list_faults() == []
     assert french.find("Home wants to send a file") == "Home souhaite envoyer un fichier"
+
+
+def test_two_holes_of_one_name_keep_what_stands_in_each() -> None:
+    unnamed = Catalogue("de", {"Several: {}write {} here": "Mehrere: {}schreib {} hier"})
+    assert unnamed.find("Several: now write /deny here") is None
+    text = WHICH.format("To say which, ", "/approve or /deny", "- Main wants to delete a file (req-1)\n- Bob asks")
+    said = translate(text, "de")
+    assert "/approve" in said and said.count("req-1") == 1 and said.splitlines()[-1].startswith("- Bob")

@@ -21,6 +21,7 @@ from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclRow
 from gatepost.store.rooms import rooms
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.sessions import agents, groups, sessions
@@ -412,3 +413,17 @@ async def test_a_task_takes_its_time_in_words(desk: TaskDesk) -> None:
     assert (made["kind"], made["next_local"]) == ("once", "2027-01-22T09:00:00.000+01:00")
     changed = await desk.do("task.set", id=made["id"], when="every 30 minutes")
     assert (changed["kind"], changed["schedule"]) == ("every", "30m")
+
+
+async def test_a_preview_says_nothing_of_a_task_of_another_group(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", text="Bread!", at="+20m", tz="Asia/Tokyo")
+    eve = "telegram:user/9"
+
+    def settle(db: Db) -> None:
+        groups.add(db, "eves", "Eve", "", 1)
+        acl.put(db, AclRow(id=0, principal=eve, action="op:tasks.read", scope="eves/**"), 1)
+
+    await desk.store.write(settle)
+    asked = {"folder": "eves", "id": made["id"], "when": "tomorrow at 9:00"}
+    with pytest.raises(NotFound):
+        await OPERATIONS["task.preview"](replace(desk.operation_deps, caller=eve), asked)

@@ -1,5 +1,6 @@
 """What the doctor says of backups."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_the_last_proven_backup_is_judged_by_its_age(
         path = tmp_path / "backups" / make_name(NOW - age * DAY)
         path.parent.mkdir()
         path.touch()
+        os.utime(path, ns=(NOW * 1000, NOW * 1000))
         keep_proof(path, BackupProof(at=NOW, trouble=trouble))
     config = Config().with_values({EVERY_HOURS.name: every}, "test")
     [found] = check_backups(Home(tmp_path), config, NOW)

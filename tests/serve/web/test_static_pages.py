@@ -33,7 +33,7 @@ def test_the_texts_of_scripts_come_with_the_page_and_cannot_end_their_element() 
 
 def test_every_text_of_the_scripts_is_in_german() -> None:
     german = load_catalogue("de")
-    assert [text for text in list_script_texts() if german.find(text) is None] == []
+    assert [text for text in list_script_texts() if german.find_exact(text) is None] == []
 
 
 async def test_the_browser_says_which_language_before_anybody_is_signed_in(site: Any) -> None:

@@ -19,8 +19,9 @@ ENGLISH = "en"
 FOLDER = Path(__file__).parent
 NAMES = {"en": "English", "de": "Deutsch"}  # as those who speak it write it
 LONGEST = 4000  # characters; what is longer is no text of ours
+NUMBERS = frozenset({"{count}", "{n}", "{number}"})  # holes in which a number stands
 MOST_PARTS = 100
-FEWEST = 3  # letters of an entry beside its holes: `{a} of {b}` would be found in too much
+FEWEST = 4  # letters of an entry beside its holes: `{a} of {b}` would be found in too much
 DEEPEST = 2  # phrases in phrases
 _HOLE = re.compile(r"((?:\{[a-z_0-9]*\})+)")  # those that stand together are one
 _BETWEEN = re.compile(r"(\n+|(?<=[.!?;:])\s+)")  # lines and sentences
@@ -68,10 +69,15 @@ class Entry:
             end = text.find(literal, at or 1, last)
             if end < 0:
                 return None
-            found[name], at = text[at:end], end + len(literal)
+            if found.setdefault(name, text[at:end]) != text[at:end]:
+                return None  # two holes of one name hold different words
+            at = end + len(literal)
         if last < (at or 1) or any(_END.search(each) for each in found.values()):
             return None
-        found[self._names[-1]] = text[at:last]
+        if found.setdefault(self._names[-1], text[at:last]) != text[at:last]:
+            return None
+        if any(name in NUMBERS and not any(map(str.isdigit, value)) for name, value in found.items()):
+            return None
         return found if len(others[-1]) < 2 or not _END.search(text, at, last) else None
 
     def fill(self, found: Mapping[str, str]) -> str:
@@ -84,6 +90,7 @@ class Catalogue:
         self._faults = [
             english for english, other in texts.items() if {*_HOLE.findall(english)} != {*_HOLE.findall(other)}
         ]
+        self._every = texts
         self._whole = {english: other for english, other in texts.items() if not _HOLE.search(english)}
         self._by_first, self._by_last = dict[str, list[Entry]](), dict[str, list[Entry]]()
         self._others = list[Entry]()
@@ -102,14 +109,15 @@ class Catalogue:
         return self._faults
 
     def find_exact(self, text: str) -> str | None:
-        """The same for a text that may be somebody's: only a whole one counts."""
-        return self._whole.get(text)
+        """The same, by the entry's own words alone: for a text that may be somebody's, or whose holes are filled
+        later."""
+        return self._every.get(text)
 
     def find(self, text: str) -> str | None:
         """None: there is no translation."""
         if not text.strip() or len(text) > LONGEST:
             return None
-        for form in (text, " ".join(text.split())):
+        for form in (text,) if "\n\n" in text else (text, " ".join(text.split())):  # a paragraph may be wrapped
             if (whole := self._find_whole(form)) is not None:
                 return whole
         parts = _BETWEEN.split(text, MOST_PARTS)

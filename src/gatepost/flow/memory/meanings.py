@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from gatepost.core import log
-from gatepost.core.clock import HOUR, Clock
+from gatepost.core.clock import HOUR, MINUTE, Clock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.process.fencing import FenceCheck
@@ -113,6 +113,10 @@ class MemoryMeanings:
             except HttpRefusal as no:
                 self._poor[folder] = self._clock.now() + HOUR
                 _log.warning("meanings wait for a budget", folder=folder, why=no.reason)
+                return
+            except GatepostError as error:  # what one group says must not hold up the others
+                self._poor[folder] = self._clock.now() + MINUTE
+                _log.warning("meanings of a group wait", folder=folder, why=str(error))
                 return
             await self._store.write(memory_vectors.put, found, lane=LANE)
             await asyncio.sleep(PAUSE_S)

@@ -2,6 +2,7 @@
 they first get an address. Only hashes of the tokens are kept."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from itertools import count
 
@@ -16,6 +17,8 @@ from gatepost.store.rights import acl
 
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 IDENTITY = WEB_PERSON
+OUR_NAMES = frozenset({"gatepost", "the operator", "operator", "the gateway"})  # as we are called on the page
+UNSEEN = frozenset({"Cf", "Cc", "Cn", "Co", "Cs"})  # categories of signs that nobody sees
 SHORTEST_NAME, LONGEST_NAME = 2, 30
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -41,11 +44,22 @@ def add_person(db: Db, called: str, now: int) -> str:
     if not SHORTEST_NAME <= len(called) <= LONGEST_NAME:
         raise Invalid("name", f"write {SHORTEST_NAME} to {LONGEST_NAME} characters")
     name = _make_name(called)
-    if users.is_called(db, called) or (name and not _is_free(db, IDENTITY + name)):
+    if _is_misleading(db, called) or (name and not _is_free(db, IDENTITY + name)):
         raise Invalid("name", f"“{called}” is taken; choose another one")
     identity = next(each for each in _list_names(name) if _is_free(db, each))
     users.add(db, identity, called, now)
     return identity
+
+
+def _is_misleading(db: Db, called: str) -> bool:
+    """Return True if somebody is called so, or looks as if they were: signs that nobody sees and wide letters aside."""
+    plain = _make_plain(called)
+    return plain in OUR_NAMES or any(_make_plain(user.name) == plain for user in users.list_all(db))
+
+
+def _make_plain(name: str) -> str:
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) not in UNSEEN)
+    return " ".join(shown.casefold().split())
 
 
 def _is_free(db: Db, identity: str) -> bool:

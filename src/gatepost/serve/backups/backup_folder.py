@@ -3,6 +3,7 @@
 Beside a backup lies a file with the outcome of its last proof. A file of somebody else's is neither listed nor removed.
 """
 
+import gzip
 import os
 import tarfile
 import zlib
@@ -127,18 +128,29 @@ def list_backups(folder: Path) -> list[BackupFile]:
 
 def _describe(path: Path) -> BackupFile:
     facts, seen = read_manifest(path), path.stat()
+    written = seen.st_mtime_ns // 1000
+    said = facts.made_at or find_moment(path.name)
     return BackupFile(
         name=path.name,
-        made_at=facts.made_at or find_moment(path.name) or seen.st_mtime_ns // 1000,
+        made_at=said if 0 < said <= written + DAY else written,  # one of the future would stop the schedule
         size=seen.st_size,
         version=facts.version,
         proof=read_proof(path),
     )
 
 
+def _begins_plainly(path: Path) -> bool:
+    """Return True if the first header is that of a file: one that extends another is read whole, however long."""
+    with gzip.open(path) as file:
+        head = file.read(tarfile.BLOCKSIZE)
+    return len(head) == tarfile.BLOCKSIZE and head[156:157] in (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+
 def read_manifest(path: Path) -> _Manifest:
     """Return what a backup says of itself. One of before 0.3 says nothing."""
     try:
+        if not _begins_plainly(path):
+            return _Manifest()
         with tarfile.open(path, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
             first = tar.next()
             if first is None or first.name != MANIFEST or first.size > LARGEST_FACTS:

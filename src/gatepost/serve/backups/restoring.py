@@ -11,7 +11,7 @@ import stat
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from gatepost.serve.backups.backup_folder import read_manifest
 
 PIECE = 1024 * 1024
 MOST_ENTRIES = 5_000_000
+LEAST_FREE = 256 * 1024**2  # bytes that stay free
 _EXCHANGE, _AT_FDCWD = 2, -100  # RENAME_EXCHANGE: both names stay, and each has what the other had
 
 
@@ -47,13 +48,16 @@ def unpack(source: Path, target: Path) -> int:
     backup, or a damaged one."""
     links: list[tuple[Path, str, tarfile.TarInfo]] = []
     folders: list[tuple[Path, tarfile.TarInfo]] = []
-    count = 0
+    names, count = set[str](), 0
     try:
         with tarfile.open(source, mode="r|gz") as tar:
             for number, entry in enumerate(tar):
                 if number > MOST_ENTRIES:
                     raise SetupError(f"{source} has more than {MOST_ENTRIES:,} entries, which no backup of ours has")
                 place = target / _check_name(entry)
+                _check_room(target, entry)
+                if entry.issym():
+                    names.add(entry.name)
                 if entry.isdir():
                     place.mkdir(parents=True, exist_ok=True, mode=0o700)
                     folders.append((place, entry))
@@ -62,18 +66,40 @@ def unpack(source: Path, target: Path) -> int:
                 else:
                     count += 1
                     _write_file(tar, entry, place)
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        _check_links(target, names, links, folders)
+        for place, to, entry in links:
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.symlink(to, place)
+            _give(place, entry)
+        for place, entry in reversed(folders):  # a folder may be closed to writers, so this comes last
+            _give(place, entry)
+    except (tarfile.TarError, EOFError, zlib.error, OverflowError, ValueError) as error:
         raise SetupError(f"{source} is no backup, or is damaged: {error}") from None
-    for place, to, entry in links:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.symlink(to, place)
-        _give(place, entry)
-    for place, entry in reversed(folders):  # a folder may be closed to writers, so this comes last
-        _give(place, entry)
     if not (target / STORE).is_file():
         raise SetupError(f"{source} is no backup: there is no store in it")
     (target / MANIFEST).unlink(missing_ok=True)
     return count
+
+
+def _check_links(
+    target: Path,
+    names: set[str],
+    links: Sequence[tuple[Path, str, tarfile.TarInfo]],
+    folders: Sequence[tuple[Path, tarfile.TarInfo]],
+) -> None:
+    """No entry lies behind a link: what is made there would be made elsewhere."""
+    for place in (*(each[0] for each in links), *(each[0] for each in folders)):
+        above = [str(each) for each in place.relative_to(target).parents]
+        if behind := names.intersection(above):
+            raise SetupError(f"{str(place)[:120]!r} lies behind the link {min(behind)[:120]!r}; nothing was restored")
+
+
+def _check_room(target: Path, entry: tarfile.TarInfo) -> None:
+    """What is small in an archive may be large on a disk."""
+    if entry.sparse is not None:
+        raise SetupError(f"{entry.name[:120]!r} in the backup has holes, and in none of ours; nothing was restored")
+    if entry.size and shutil.disk_usage(target).free < entry.size + LEAST_FREE:
+        raise SetupError(f"there is no room for {entry.name[:120]!r} at {target}; nothing was restored")
 
 
 def _check_name(entry: tarfile.TarInfo) -> str:

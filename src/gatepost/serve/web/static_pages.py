@@ -52,7 +52,7 @@ def make_script_texts(language: str) -> str:
     if language == ENGLISH:
         return ""
     catalogue = load_catalogue(language)
-    texts = {text: found for text in list_script_texts() if (found := catalogue.find(text)) is not None}
+    texts = {text: found for text in list_script_texts() if (found := catalogue.find_exact(text)) is not None}
     brought = json.dumps(texts, ensure_ascii=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="texts">{brought}</script>'
 

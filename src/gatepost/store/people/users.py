@@ -63,11 +63,6 @@ def get(db: Db, user_id: str) -> User | None:
     return USERS.get(db, "WHERE id = ?", user_id)
 
 
-def is_called(db: Db, name: str) -> bool:
-    """Return True if somebody has this name, in these letters."""
-    return db.row("SELECT 1 FROM users WHERE name = ? LIMIT 1", (name,)) is not None
-
-
 def list_all(db: Db) -> list[User]:
     """Each person once."""
     return USERS.list(db, "WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id) ORDER BY id")

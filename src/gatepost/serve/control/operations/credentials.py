@@ -62,7 +62,7 @@ from gatepost.store.people.passwords import Password
 from gatepost.store.port import Db
 from gatepost.store.rights import api_tokens, tokens
 from gatepost.store.rights.api_tokens import ApiToken, NewApiToken
-from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind
+from gatepost.store.rights.tokens import InvitedRights, SignatureScheme, Token, TokenKind
 
 API_TOKEN_PREFIX = "gp_api_"  # how tokens begin, so that scanners for leaked secrets know them
 LONGEST_SHOWN = 80  # characters of a name that is not known
@@ -81,6 +81,8 @@ def _make_token_view(token: Token, now: int) -> TokenView:
 @operation
 async def create_invitation(deps: OperationDeps, args: AddInvitationArgs) -> NewTokenView:
     now = deps.clock.now()
+    if deps.via and (args.page or args.rights is not InvitedRights.TALK):
+        raise Refused(deps.caller, "invite", args.folder, "a program's token gives nobody the rights of its person")
     new = NewInvitation(
         folder=args.folder,
         uses=args.uses,

@@ -243,5 +243,6 @@ def get_doctor_runs(deps: OperationDeps) -> DoctorRuns:
 @operation
 async def close_home(deps: OperationDeps, args: CloseHomeArgs) -> list[str]:
     closed = await asyncio.to_thread(close_to_others, deps.home)
+    await deps.write(lambda db: None, closed=len(closed))
     get_doctor_runs(deps).forget()
     return [str(each) for each in closed]

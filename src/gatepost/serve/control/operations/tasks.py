@@ -114,7 +114,12 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
 async def preview(deps: OperationDeps, args: PreviewTaskArgs) -> SchedulePreview:
     """A task's own checks of its times are among those that it makes: what is shown could be saved."""
     rules, now = read_rules(deps.config), deps.clock.now()
-    own = (await deps.store.read(_get, args.id)).zone if args.id else rules.zone
+    own = rules.zone
+    if args.id:
+        task = await deps.store.read(_get, args.id)
+        if args.folder and not f"{task.folder}/".startswith(f"{args.folder}/"):
+            raise NotFound("task", args.id, "`gatepost task list` shows them")
+        own = task.zone
     zone = parse_zone(args.tz or own, "tz")
     when = parse_when(args.at, args.cron, args.every, zone, now, args.when)
     field = next(name for name in TIMES if getattr(args, name).strip())

@@ -145,6 +145,7 @@ class Dashboard:
         if chosen and not visitor.room:
             found = await self._deps.operation_deps.store.read(_find_person, chosen)
             request.state.viewed, request.state.user = found, found.id if found else visitor.user
+            request.state.is_view_lost = found is None
 
     def _make_request(self, request: Request) -> PageRequest:
         visitor: WebVisitor = request.state.visitor
@@ -270,13 +271,14 @@ class Dashboard:
             operation = self._deps.operations[request.path_params["operation"]]
             if operation.info.name != VIEW_OPERATION:
                 await self._find_viewed(request)
-            if _get_viewed(request) is not None:
+            if _get_viewed(request) is not None or _is_view_lost(request):
                 raise Refused(request.state.visitor.user, operation.info.name, "", VIEW_ONLY)
             sent, files = await _read_form(request)
             args = parse_form(operation, sent, files)
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
-            return await self._refuse(request, operation, error, sent)
+            refusal = await self._refuse(request, operation, error, sent)
+            return _leave_view(request, refusal) if _is_view_lost(request) else refusal
         if operation.info.name == VIEW_OPERATION:
             return _show_as(request, answer["id"])
         if _wants_json(request):
@@ -320,6 +322,17 @@ def _get_viewed(request: Request) -> User | None:
     return found
 
 
+def _is_view_lost(request: Request) -> bool:
+    """Return True if an owner saw the page as somebody who is gone. What they press next was meant for that page."""
+    return bool(getattr(request.state, "is_view_lost", False))
+
+
+def _leave_view(request: Request, answer: Response) -> Response:
+    name, secure = _get_view_cookie(request), is_secure(request)
+    answer.delete_cookie(name, httponly=True, samesite="strict", path=PREFIX, secure=secure)
+    return answer
+
+
 def _find_person(db: Db, named: str) -> User | None:
     return users.get(db, identities.get_person(db, named))
 
@@ -327,11 +340,10 @@ def _find_person(db: Db, named: str) -> User | None:
 def _show_as(request: Request, person: str) -> Response:
     """Go on as somebody, or as oneself."""
     answer = Response(headers={"hx-redirect": f"{PREFIX}/"})
-    name, path, secure = _get_view_cookie(request), PREFIX, is_secure(request)
-    if person:
-        answer.set_cookie(name, quote(person, safe=""), httponly=True, samesite="strict", path=path, secure=secure)
-    else:
-        answer.delete_cookie(name, httponly=True, samesite="strict", path=path, secure=secure)
+    if not person:
+        return _leave_view(request, answer)
+    name, secure = _get_view_cookie(request), is_secure(request)
+    answer.set_cookie(name, quote(person, safe=""), httponly=True, samesite="strict", path=PREFIX, secure=secure)
     return answer
 
 

@@ -192,7 +192,9 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) askAgain();
 });
 document.addEventListener("gatepost:changed", askAgain);
-document.addEventListener("htmx:after:request", () => showLive(source?.readyState === EventSource.OPEN));
+for (const each of ["htmx:after:request", "htmx:after:swap"]) {
+  document.addEventListener(each, () => showLive(source?.readyState === EventSource.OPEN)); // the head was drawn anew
+}
 
 // A form on a page -----------------------------------------------------------------------------------------------------
 
