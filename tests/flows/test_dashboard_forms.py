@@ -213,3 +213,20 @@ async def test_a_task_is_changed_beside_what_holds_now(desk: DashboardDesk) -> N
     await desk.submit("task.set")
     task = desk.ask("task.show", id=made["id"])
     assert (task["schedule"], task["zone"], task["prompt"]) == ("0 10 * * 5", "Asia/Tokyo", "Look at the mails.")
+
+
+@pytest.mark.slow
+async def test_what_was_done_is_not_done_again_by_a_second_press(desk: DashboardDesk) -> None:
+    await desk.open("/memory")
+    await desk.page.locator("main").get_by_role("button", name="Add an entry").first.click()
+    dialog = desk.page.locator("#dialog")
+    await fill(dialog, "folder", "home")
+    await fill(dialog, "text", "The bins go on Tuesday.")
+    send = dialog.locator("button[type=submit]")
+    await send.click()
+    await expect(dialog.locator("[data-done]")).to_be_visible()
+    await expect(send).to_be_disabled()
+    await fill(dialog, "text", "The bins go on Friday.")
+    await send.click()
+    await expect(send).to_be_disabled()
+    assert len(desk.ask("memory.list", folder="home")) == 2

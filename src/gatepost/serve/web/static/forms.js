@@ -233,3 +233,12 @@ function hideToast() {
   if (toast.matches(":hover, :focus-within")) hiding = setTimeout(hideToast, SHOWN_MS);
   else toast.replaceChildren();
 }
+
+// What was done is not done again by a second press: something must be changed first.
+document.addEventListener("htmx:after:swap", () => {
+  const form = document.querySelector("#dialog form.operation");
+  const send = form?.querySelector("button[type=submit]");
+  if (!send || !form.querySelector("#dialog-result [data-done]")) return;
+  send.disabled = true;
+  form.addEventListener("input", () => { send.disabled = false; }, { once: true });
+});
