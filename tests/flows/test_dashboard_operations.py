@@ -376,7 +376,7 @@ async def test_what_only_looks_says_what_it_found(desk: DashboardDesk) -> None:
 @pytest.mark.page("gateways", "doctor.run: Look again")
 async def test_the_doctor_looks_again(desk: DashboardDesk) -> None:
     await desk.open("/doctor")
-    looked_at = desk.page.locator("main tbody time").first
+    looked_at = desk.page.locator("main dl time").first
     before = await looked_at.get_attribute("datetime")
     async with asyncio.timeout(PATIENCE_S):
         while await looked_at.get_attribute("datetime") == before:  # what is new is not looked for
