@@ -230,3 +230,13 @@ async def test_what_was_done_is_not_done_again_by_a_second_press(desk: Dashboard
     await send.click()
     await expect(send).to_be_disabled()
     assert len(desk.ask("memory.list", folder="home")) == 2
+
+
+@pytest.mark.slow
+async def test_whoever_corrects_an_entry_begins_with_its_words(desk: DashboardDesk) -> None:
+    made = desk.ask("memory.add", folder="home", text="Ann likes tee")
+    await desk.open(f"/memory/{made['id']}")
+    await desk.page.locator("main").get_by_role("button", name="Edit").click()
+    await expect(desk.page.locator("#dialog [name=text]")).to_have_value("Ann likes tee")
+    await desk.submit("memory.edit", text="Ann likes tea")
+    assert "Ann likes tea" in str(desk.ask("memory.list", folder="home"))

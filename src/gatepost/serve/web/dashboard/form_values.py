@@ -17,6 +17,7 @@ from gatepost.core.registry import Registry
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import render_schedule
 from gatepost.serve.control.arguments.groups import ShowGroupArgs
+from gatepost.serve.control.arguments.memory import ExplainMemoryArgs
 from gatepost.serve.control.arguments.spending import ListedPrice, ListPricesArgs
 from gatepost.serve.control.arguments.tasks import ShowTaskArgs
 from gatepost.serve.web.dashboard.contract import PageRequest
@@ -39,7 +40,20 @@ async def fill_form(request: PageRequest, form: OperationForm, given: Mapping[st
     offers = {name: found for kind in (AGENTS, ROOMS) if names & kind for name, found in await _offer(request, kind)}
     now = await _read_settings(request, form, given)
     inputs = [_fill(each, offers.get(each.name, ()), now.get(each.name, "")) for each in form.inputs]
+    if form.operation == "memory.edit":
+        inputs = await _fill_words(request, inputs, given.get("id", ""))
     return replace(form, inputs=[await _offer_kind(request, each) for each in inputs])
+
+
+async def _fill_words(request: PageRequest, inputs: list[FormInput], entry: str) -> list[FormInput]:
+    """Whoever corrects an entry begins with its words."""
+    try:
+        found = await request.ask(ExplainMemoryArgs(id=int(entry) if entry.isascii() and entry.isdigit() else 0))
+    except GatepostError:
+        return inputs
+    return [
+        replace(each, value=found.entry.text) if each.name == "text" and not each.value else each for each in inputs
+    ]
 
 
 async def _offer_kind(request: PageRequest, field: FormInput) -> FormInput:
