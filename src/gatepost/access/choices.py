@@ -75,7 +75,7 @@ def put_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permiss
 def put_room_answer(rules: Sequence[GrantRule], subject: Subject, permission: Permission, room: str) -> list[str]:
     """Return the rules of a group with this answer for one room, behind all others: the last that matches decides.
 
-    Where the group denies the whole subject, asking in a room allows it there first.
+    Asking in a room allows the subject there first, where the group denies all of it.
     """
     call = f"{subject}({ROOM_PARAM}={room})"
     kept = [rule for rule in rules if find_room(rule, subject) != room]

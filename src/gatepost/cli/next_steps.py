@@ -1,4 +1,4 @@
-"""What stands when `gatepost` is typed alone: how things are, in a line, and the few commands that help next."""
+"""The answer to `gatepost` alone: how things are, in a line, and the few commands that help next."""
 
 from msgspec import Struct
 
@@ -60,7 +60,7 @@ def choose_steps(status: StatusReport) -> list[CommandHint]:
 
 
 def _list_waiting(store: StoreNumbers) -> list[CommandHint]:
-    """What waits for a person."""
+    """Return the commands for what waits for a person."""
     steps = []
     if store.panic is not None:
         steps.append(CommandHint("gatepost panic --off", "everything is stopped; this lets it go on"))

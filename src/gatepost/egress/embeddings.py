@@ -17,7 +17,7 @@ from gatepost.egress.contract import CallCost
 from gatepost.egress.endpoints import gateway_base
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price, find_price, load_own_prices
-from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url
+from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url, read_bounded
 from gatepost.store.memory.memory_vectors import MOST_DIMENSIONS, Meaning, make_meaning
 from gatepost.store.money.costs import TokenCounts
 from gatepost.store.rights.secrets import OPENAI_API_KEY
@@ -174,13 +174,10 @@ async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: byte
             raise UnreadableTexts
         if response.status_code != 200:
             raise _trouble(f"it answered {response.status_code}")
-        found = bytearray()
-        async for piece in response.aiter_bytes():
-            found += piece
-            await asyncio.sleep(0)  # pieces that have arrived come without a break
-            if len(found) > LARGEST_ANSWER:
-                raise _trouble(f"it answered with more than {LARGEST_ANSWER} bytes")
-    return bytes(found)
+        found = await read_bounded(response, LARGEST_ANSWER)
+        if found is None:
+            raise _trouble(f"it answered with more than {LARGEST_ANSWER} bytes")
+    return found
 
 
 def _read_answer(endpoint: EmbeddingEndpoint, raw: bytes, count: int, bill: Bill) -> list[Meaning]:

@@ -14,7 +14,7 @@ from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base, parse_command
 from gatepost.egress.http import HttpRefusal
-from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url
+from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url, read_bounded
 from gatepost.store.rights.secrets import OPENAI_API_KEY
 
 BASE = setting(
@@ -117,15 +117,12 @@ async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: byte
             raise SetupError(f"the speech endpoint refuses the gateway's key; set the secret {TTS_API_KEY}")
         if response.status_code != 200:
             raise _trouble(f"it answered {response.status_code}")
-        sound = bytearray()
-        async for piece in response.aiter_bytes():
-            sound += piece
-            await asyncio.sleep(0)  # pieces that have arrived come without a break
-            if len(sound) > LARGEST_SOUND:
-                raise _trouble(f"it answered with more than {LARGEST_SOUND} bytes")
-    if find_sound_type(made := bytes(sound)) != "ogg":
+        sound = await read_bounded(response, LARGEST_SOUND)
+        if sound is None:
+            raise _trouble(f"it answered with more than {LARGEST_SOUND} bytes")
+    if find_sound_type(sound) != "ogg":
         raise _trouble("it did not answer with Opus in Ogg")
-    return made
+    return sound
 
 
 def _trouble(why: str) -> Unavailable:

@@ -160,7 +160,7 @@ def restart_service(home: str | None, system: bool, name: str) -> int:
 @service_command.command("status")
 @_with_service
 def show_service(home: str | None, system: bool, name: str) -> int:
-    """What the service manager says of it. `gatepost status` asks the gateway itself."""
+    """Show how the service manager sees it. `gatepost status` asks the gateway itself."""
     return _show_steps(list_steps(_make_plan(home, system, name), "status"))
 
 

@@ -276,7 +276,7 @@ def _render_cost(cost: PromptCost) -> str:
 
 @click.group()
 def instructions_command() -> None:
-    """What an agent is told by its AGENTS.md: earlier versions, by whom, and putting one back."""
+    """The versions of an agent's AGENTS.md: which there were, by whom, and putting one back."""
 
 
 @instructions_command.command("list")

@@ -58,6 +58,8 @@ def _is_misleading(db: Db, called: str) -> bool:
 
 
 def _make_plain(name: str) -> str:
+    if name.isascii() and name.isprintable():  # nearly every name: all of them are compared within the transaction
+        return " ".join(name.casefold().split())
     shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) not in UNSEEN)
     return " ".join(shown.casefold().split())
 
