@@ -207,7 +207,7 @@ def _add_member(db: Db, code: str, token: Token, who: Applicant, now: int) -> Jo
     person = identities.get_person(db, who.sender)
     users.add(db, person, who.name, now)
     users.add_member(db, person, folder, get_origin(used), now)
-    invited_rights.give(db, person, used.created_by, folder, used.rights, get_origin(used), now)
+    invited_rights.give(db, person, used.created_by, folder, used.rights, now)
     given = {"token": used.id, "folder": folder, "person": person, "rights": used.rights}
     _record(db, now, who.sender, "done", {**given, "invited_by": used.created_by})
     led = _add_way(db, used, who, folder, now)
