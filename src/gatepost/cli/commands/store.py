@@ -1,27 +1,29 @@
 """`gatepost store` and `backup`: the store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of
+from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.passphrases import opening_options, read_new_passphrase, read_opening
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
+from gatepost.core.files.private_files import make_whole_file
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
-from gatepost.serve.backups.archive import find_keyring, list_devices, write_archive
+from gatepost.serve.backups.archive import find_keyring, list_devices
 from gatepost.serve.backups.backup_folder import BackupProof
-from gatepost.serve.backups.proof import prove
+from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
+from gatepost.serve.backups.new_backup import describe_comparison, make_backup, prove_file
 from gatepost.serve.backups.restoring import is_free, restore
+from gatepost.serve.backups.sealed_files import make_identity, read_identity
 from gatepost.serve.control.answers import to_json
-from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
-
-if TYPE_CHECKING:
-    from gatepost.store.engine.store_copy import CopiedTable
+from gatepost.store.engine.open_store import copy_store_rows
+from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, has_store, hide_password
+from gatepost.store.engine.store_copy import CopiedTable
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
@@ -44,8 +46,6 @@ def copy_store(home: str | None, source: str, target: str, as_json: bool) -> Non
     together. Each table is read again and compared. Then set store.url, or remove it, and start the gateway. FROM stays
     as it is.
     """
-    from gatepost.store.engine.open_store import copy_store_rows
-
     place = home_of(home)
     old, new = _parse_place(place, "FROM", source), _parse_place(place, "TO", target)
     if old == new:
@@ -122,17 +122,13 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
     It goes to the folder of backups, or to FILE. The gateway may run. The key ring and the control token are left out,
     so that no backup opens the secrets in it. Keep the ring apart: it changes with the first secret and with `gatepost
     secret rotate`. The keys of channels' devices, logs, sockets and installed programs are left out, too.
+
+    With backup.recipients it is encrypted, and only they can open it. It is then proven before it is encrypted.
     """
     place = home_of(home)
-    if file is None:
-        folder = _find_backups(place)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target = folder / backup_folder.make_name(SystemClock().now())
-    else:
-        target = file.expanduser().absolute()
-    found = write_archive(place, target)
+    made = make_backup(place, SystemClock(), file.expanduser().absolute() if file is not None else None, proven=prove)
+    target, found, proof = made.file, made.contents, made.proof
     size = target.stat().st_size
-    proof = _prove(target) if prove else None
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
         told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place), "proof": to_json(proof)}
@@ -170,33 +166,77 @@ def list_backups(home: str | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.pass_obj
-def verify_backup(home: str | None, name: str | None, as_json: bool) -> int:
+@opening_options
+def verify_backup(home: str | None, name: str | None, as_json: bool, identity: Path | None, kit: Path | None) -> int:
     """Prove that a backup can be put back: the newest, or NAME, or a path.
 
     It is unpacked into a folder of its own. A gateway brings it up to date there, checks ledger and audit log, and has
     the demo agent answer. It has no key, no channel and no task, and reaches nobody. Exit 1 if anything fails.
+
+    An encrypted one is tried out with --identity or --kit. Without them it is compared with what was encrypted right
+    after its trial.
     """
     place = home_of(home)
     target = _find_backup(place, name)
-    proof = _prove(target)
+    opening = read_opening(identity, kit)
+    proof = prove_file(target, opening.identity)
     if as_json:
         output.print_json({"file": str(target), **to_json(proof)})
         return int(bool(proof.trouble))
-    return _print_proof(target, proof)
+    return _print_proof(target, proof, "" if opening.identity else describe_comparison(proof))
+
+
+@backup_command.command("kit")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--identity", type=click.Path(path_type=Path), help="The file with the identity that opens your backups.")
+@click.option("--new-identity", is_flag=True, help="Make an identity that lies in the kit alone, and encrypt to it.")
+@click.option("--print", "as_page", is_flag=True, help="Make FILE a page to print, with the same sealed text on it.")
+@click.pass_obj
+def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_identity: bool, as_page: bool) -> None:
+    """Write the emergency kit to FILE: the key ring, the identity, where the backups are, and how to restore.
+
+    It asks for a passphrase, twice, which opens the kit; from a pipe it reads two lines. Keep the kit apart from the
+    backups, and the passphrase apart from the kit. Make a new one after `gatepost secret rotate`. Any `age` opens it.
+    """
+    place, target = home_of(home), file.expanduser().absolute()
+    if identity is not None and new_identity:
+        raise Invalid("--new-identity", "there is one already in --identity; give one of them")
+    if not has_store(place):
+        raise SetupError(f"there is no store in {place.path}, so there is nothing to restore with a kit")
+    text, recipient = ("", "") if not new_identity else make_identity()
+    if identity is not None:
+        text = read_identity(identity.expanduser())
+    if new_identity and settings.load_declared(place.path)[backup_folder.RECIPIENTS]:
+        raise Invalid("--new-identity", "backup.recipients is set; unset it first, or give its identity by --identity")
+    made = make_kit(place, SystemClock(), text)
+    sealed = seal_kit(made, read_new_passphrase())
+    with make_whole_file("FILE", target) as written:
+        written.write(render_page(made, sealed) if as_page else sealed)
+    output.print_line(f"{target}: the emergency kit, which its passphrase opens; keep it apart from the backups")
+    if not made.keyring:
+        output.print_line("there is no key ring yet: make a new kit after the first secret")
+    if recipient:
+        run_operation(place, "settings.set", {"name": backup_folder.RECIPIENTS.name, "value": recipient})
+        output.print_line(f"backups are encrypted to {recipient} from now on; only this kit opens them")
 
 
 @backup_command.command("restore")
 @click.argument("name")
 @click.option("--replace", is_flag=True, help="Move the home that is there aside. It stays beside the new one.")
+@opening_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was restored as JSON.")
 @click.pass_obj
-def restore_backup(home: str | None, name: str, replace: bool, as_json: bool) -> int:
+def restore_backup(
+    home: str | None, name: str, replace: bool, identity: Path | None, kit: Path | None, as_json: bool
+) -> int:
     """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
 
     The home is the old one or the new one at every moment. The key ring of the old one is taken along. What was under
     way when the backup was made is held after the start, and the owner gets one card about it. Restore nothing that was
     in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that database, which must
     be empty.
+
+    An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
     """
     from gatepost.cli.restored_store import prepare_restored  # heavy
 
@@ -204,8 +244,14 @@ def restore_backup(home: str | None, name: str, replace: bool, as_json: bool) ->
     source = _find_backup(place, name)
     if not is_free(place.path) and home_lock.find_holder(place) is not None:
         raise SetupError(f"a gateway runs on {place.path}; `gatepost down` first")
-    notes = list[str]()
-    done = restore(source, place, replace=replace, prepare=lambda new: notes.extend(prepare_restored(new)))
+    notes, opening = list[str](), read_opening(identity, kit)
+
+    def prepare(new: Home) -> None:
+        if opening.kit is not None and give_keys(opening.kit, new):
+            notes.append("the key ring is that of the kit, and what the home had besides")
+        notes.extend(prepare_restored(new))
+
+    done = restore(source, place, replace=replace, identity=opening.identity, prepare=prepare)
     if as_json:
         output.print_json({**to_json(done), "notes": notes})
         return 0
@@ -257,18 +303,15 @@ def _find_backup(home: Home, name: str | None) -> Path:
     return folder / found[0].name
 
 
-def _prove(target: Path) -> BackupProof:
-    proof = prove(target)
-    backup_folder.keep_proof(target, proof)
-    return proof
-
-
-def _print_proof(target: Path, proof: BackupProof) -> int:
+def _print_proof(target: Path, proof: BackupProof, compared: str = "") -> int:
     for each in proof.steps:
         output.print_line(f"✓ {each}")
     if proof.trouble:
         output.print_line(output.colored(f"✗ {proof.trouble}", "bad"))
         return 1
+    if compared:
+        output.print_line(f"{target.name} was proven at {iso(proof.at)}; {compared}")
+        return 0
     output.print_line(f"{target.name} is proven: it was put back, and answered, in {proof.seconds:.1f} s")
     return 0
 
