@@ -49,14 +49,14 @@ class DashboardDesk:
             await expect_done(self.page.locator("#toast"), operation)
 
     async def submit(self, operation: str, /, *, by_key: bool = False, **given: str) -> str:
-        """Fill in the dialog and send it; what it said. It is closed by Escape."""
+        """Fill in the dialog and send it; what was said. It closes by itself, and by Escape where it has to be read."""
         dialog = self.page.locator("#dialog")
         await expect(dialog.locator("form.operation")).to_be_visible()
         for name, value in given.items():
             await fill(dialog, name, value)
         send = dialog.locator("button[type=submit]")
         await (send.press("Enter") if by_key else send.click())
-        said = await expect_done(dialog, operation)
+        said = await expect_done(self.page.locator("#dialog-result:not(:empty), #toast:not(:empty)"), operation)
         await self.page.keyboard.press("Escape")
         await expect(dialog).to_be_hidden()
         return said

@@ -54,6 +54,11 @@ class Hand:
         named = re.compile(rf"^{label}(\s*\(needed\))?$")
         await (within or self.page.locator("#main")).get_by_label(named).first.fill(words)
 
+    async def choose(self, label: str, choice: str, within: Locator | None = None) -> None:
+        """One of a list, which a click has opened."""
+        self.clicks += 1
+        await (within or self.page.locator("#main")).get_by_label(label, exact=True).select_option(label=choice)
+
     @property
     def dialog(self) -> Locator:
         return self.page.locator("#dialog")
@@ -61,7 +66,7 @@ class Hand:
     async def send(self) -> None:
         self.clicks += 1
         await self.dialog.locator("button[type=submit]").click()
-        await expect(self.dialog.locator("[data-done]")).to_be_visible()
+        await expect(self.page.locator("#dialog [data-done], #toast [data-done]")).to_be_visible()
 
 
 async def set_another_model(hand: Hand) -> None:
@@ -133,20 +138,20 @@ async def invite_somebody(hand: Hand) -> None:
 
 
 async def be_reminded_daily(hand: Hand) -> None:
-    await hand.go("Agents", "Tasks")
+    await hand.go("Agents", "Home", "When")
     await hand.press("New task")
-    await hand.type("Agent", "home", hand.dialog)
-    await hand.type("Prompt", "remind me to drink water", hand.dialog)
+    await hand.type("What it should say", "Drink water!", hand.dialog)
     await hand.type("When", "every day at 8", hand.dialog)
     await hand.send()
-    assert "0 8 * * *" in str(hand.desk.ask("task.list"))
+    [task] = [each for each in hand.desk.ask("task.list") if each["text"] == "Drink water!"][:1]
+    assert (task["schedule"], task["address"]) == ("0 8 * * *", "web:home")
 
 
 async def limit_what_is_spent(hand: Hand) -> None:
     await hand.go("Costs")
     await hand.press("Set a budget")
-    await hand.type("Agent", "home", hand.dialog)
-    await hand.type("Daily", "5", hand.dialog)
+    await hand.choose("For which agent", "Home", hand.dialog)
+    await hand.type("For a day", "5", hand.dialog)
     await hand.send()
     assert hand.desk.ask("budget.show")[0]["daily"]["limit_usd"] == 5.0
 
