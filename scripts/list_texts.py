@@ -38,6 +38,7 @@ MOST_FORMS = 16  # of one text with several endings
 NO_TEXTS = frozenset(
     (
         "give either a prompt, which",
+        "budget.set none",
         "say when with exactly one of",
         "whose budget? name",
         "how much? give",

@@ -8,8 +8,12 @@ from typing import Any
 from playwright.async_api import BrowserContext, Locator, Page, expect
 from tests.browsers import visit
 
+from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import egress
+from gatepost.store.rights.egress import EgressOutcome
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -88,6 +92,19 @@ async def fill(form: Locator, name: str, value: str) -> None:
         await field.select_option(value)
     else:
         await field.fill(value)
+
+
+def refuse_host(daemon: DaemonProcess, target: str) -> None:
+    """As the way out does."""
+    connection = connect(Home(daemon.home).store)
+    try:
+        db = SqliteDb(connection)
+        db.run("BEGIN IMMEDIATE")
+        denied = EgressOutcome.DENIED
+        egress.record_attempt(db, "home", "s1", target, denied, "it is not allowed", SystemClock().now())
+        db.run("COMMIT")
+    finally:
+        connection.close()
 
 
 def get_base(daemon: DaemonProcess) -> str:

@@ -187,14 +187,55 @@ async def test_an_answer_for_a_room_about_what_has_none_is_refused_at_that_input
 @pytest.mark.slow
 async def test_amounts_and_hosts_are_taken_as_people_write_them(desk: DashboardDesk) -> None:
     await desk.open("/costs")
-    await desk.page.get_by_role("button", name="Set a budget").first.click()
+    await desk.page.get_by_role("button", name="Set a limit").first.click()
     await desk.submit("budget.set", folder="home", daily="2,50")
     [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
     assert budget["daily"]["limit_usd"] == 2.5
+    desk.ask("budget.set", folder="home", daily="none")
 
     await desk.open("/egress")
     await desk.press("Allow a host", "egress.allow", host="https://docs.example.com/page")
     assert [each["host"] for each in desk.ask("egress.list")] == ["docs.example.com"]
+
+
+@pytest.mark.slow
+@pytest.mark.page("spending", "budget.set: Change", "budget.set: Remove")
+async def test_a_limit_is_changed_and_taken_away_where_it_stands(desk: DashboardDesk) -> None:
+    desk.ask("budget.set", folder="home", daily="5", monthly="20")
+    desk.ask("budget.set", instance=True, session="7.50")
+    await desk.open("/groups/home?view=costs")
+    rows = desk.page.locator("main tbody tr")
+    said = [[part.strip() for part in (await each.inner_text()).split("\t")][:3] for each in await rows.all()]
+    assert said == [
+        ["this agent", "a day", "$0.00 spent of $5.00"],
+        ["this agent", "a month", "$0.00 spent of $20.00"],
+        ["the whole gateway", "a conversation", "$7.50"],
+    ]
+    await desk.row("a day").get_by_role("button", name="Change").click()
+    dialog = desk.page.locator("#dialog")
+    await expect(dialog.get_by_label("For a day")).to_have_value("5")
+    await expect(dialog.locator("[name='user'], [name='instance']")).to_have_count(0)
+    await dialog.get_by_label("For a day").fill("3")
+    await dialog.get_by_role("button", name="Set the limit").click()
+    await expect(desk.row("a day")).to_contain_text("of $3.00")
+
+    await desk.row("a month").get_by_role("button", name="Remove").click()
+    await expect(dialog.locator(".fixed")).to_contain_text("no limit")
+    await dialog.get_by_role("button", name="Take the limit away").click()
+    await expect(desk.page.locator("#toast")).to_contain_text("The limit is taken away.")
+    await expect(desk.row("a month")).to_have_count(0)
+    [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
+    assert (budget["daily"]["limit_usd"], budget["monthly"]) == (3.0, None)
+
+
+@pytest.mark.slow
+async def test_a_budget_of_nobody_is_refused_in_the_words_of_the_page(desk: DashboardDesk) -> None:
+    await desk.open("/costs")
+    await desk.page.get_by_role("button", name="Set a limit").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.get_by_label("For a day").fill("5")
+    await dialog.get_by_role("button", name="Set the limit").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Say whose limit it is")
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.browsers import needs_chromium
 
 from gatepost_testing.daemon import DaemonProcess
 
-from .dashboard_desk import DashboardDesk
+from .dashboard_desk import DashboardDesk, refuse_host
 
 MOST_CLICKS = 5
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -53,11 +53,6 @@ class Hand:
         self.typed += len(words)
         named = re.compile(rf"^{label}(\s*\(needed\))?$")
         await (within or self.page.locator("#main")).get_by_label(named).first.fill(words)
-
-    async def choose(self, label: str, choice: str, within: Locator | None = None) -> None:
-        """One of a list, which a click has opened."""
-        self.clicks += 1
-        await (within or self.page.locator("#main")).get_by_label(label, exact=True).select_option(label=choice)
 
     @property
     def dialog(self) -> Locator:
@@ -123,11 +118,21 @@ async def have_it_ask_before_it_sends_files(hand: Hand) -> None:
 
 
 async def allow_a_host(hand: Hand) -> None:
-    await hand.go("System", "Network")
-    await hand.press("Allow a host")
-    await hand.type("Host", "example.com", hand.dialog)
-    await hand.send()
-    assert "example.com" in str(hand.desk.ask("egress.list"))
+    host = "phone.example.com" if hand.phone else "example.com"
+    await hand.go("Agents", "Home", "May")
+    await hand.type("Another host", host)
+    await hand.press("Let it reach this")
+    await expect(hand.page.locator("#toast [data-done]")).to_be_visible()
+    assert host in [each["host"] for each in hand.desk.ask("egress.list", folder="home")]
+
+
+async def allow_a_host_that_it_was_refused(hand: Hand) -> None:
+    host = "files.phone.example.com" if hand.phone else "files.example.net"
+    refuse_host(hand.desk.daemon, f"{host}:443")
+    await hand.go("Agents", "Home", "May")
+    await hand.press("Let it reach this", hand.page.locator("#main tr", has_text=host))
+    await expect(hand.page.locator("#toast [data-done]")).to_be_visible()
+    assert host in [each["host"] for each in hand.desk.ask("egress.list", folder="home")]
 
 
 async def invite_somebody(hand: Hand) -> None:
@@ -148,9 +153,8 @@ async def be_reminded_daily(hand: Hand) -> None:
 
 
 async def limit_what_is_spent(hand: Hand) -> None:
-    await hand.go("Costs")
-    await hand.press("Set a budget")
-    await hand.choose("For which agent", "Home", hand.dialog)
+    await hand.go("Agents", "Home", "Costs")
+    await hand.press("Set a limit")
     await hand.type("For a day", "5", hand.dialog)
     await hand.send()
     assert hand.desk.ask("budget.show")[0]["daily"]["limit_usd"] == 5.0
@@ -197,6 +201,7 @@ TASKS: tuple[Callable[[Hand], Awaitable[None]], ...] = (
     have_it_remember,
     have_it_ask_before_it_sends_files,
     allow_a_host,
+    allow_a_host_that_it_was_refused,
     invite_somebody,
     be_reminded_daily,
     limit_what_is_spent,

@@ -88,7 +88,7 @@ async def _fill_words(request: PageRequest, inputs: list[FormInput], entry: str)
 
 async def _offer_choice(request: PageRequest, operation: str, field: FormInput) -> FormInput:
     """Let an agent or a person be picked by name, where few enough are there to be read."""
-    if shown := CHOICES.get((operation, field.name)):
+    if field.choices and (shown := CHOICES.get((operation, field.name))):
         return replace(field, shown=tuple(shown.get(each, each) for each in field.choices))
     if field.name not in PICKED.get(operation, ()):
         return field

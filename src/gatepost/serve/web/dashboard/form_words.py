@@ -5,12 +5,13 @@ whoever fills in the form has to know.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gatepost.core.languages.catalogue import translate_exact
 from gatepost.serve.web.dashboard.tables import shorten
 
+LONGEST_WORD = 20
 LONGEST_NAME = 60  # of what a sentence names
 _HOLE = re.compile(r"\{(\w+)\}")
 WORDS = {
@@ -77,12 +78,15 @@ HELPS: Mapping[str, str] = {
 }
 # Choices as people say them, by operation and input.
 CHOICES: Mapping[tuple[str, str], Mapping[str, str]] = {
-    (f"task.{verb}", name): shown
-    for verb in ("add", "set")
-    for name, shown in {
-        "missed": {"once": "Do it once, late", "skip": "Leave it out", "all": "Do it as often as it was missed"},
-        "context": {"group": "The one that goes on in the room", "isolated": "A fresh one each time"},
-    }.items()
+    **{("budget.set", each): {"none": "no limit"} for each in ("daily", "monthly", "turn", "task", "session")},
+    **{
+        (f"task.{verb}", name): shown
+        for verb in ("add", "set")
+        for name, shown in {
+            "missed": {"once": "Do it once, late", "skip": "Leave it out", "all": "Do it as often as it was missed"},
+            "context": {"group": "The one that goes on in the room", "isolated": "A fresh one each time"},
+        }.items()
+    },
 }
 # Errors that speak to a command line or to an agent, by how they begin.
 ERRORS: Mapping[str, str] = {
@@ -142,7 +146,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
 }
 ANY_VERB = ("Go ahead", "Done.")
 SHOW = "Show"  # the button of a question
-# The same by operation. A word in braces is an argument or a part of the answer.
+# The same by operation, or by operation and a value that it is given. A word in braces is an argument or a part of the
+# answer.
 DEEDS: Mapping[str, tuple[str, str]] = {
     "acl.add": ("Add the row", "The row is added."),
     "acl.rm": ("Remove the row", "The row is removed."),
@@ -152,6 +157,7 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "api_token.add": ("Make the token", "The token is made."),
     "api_token.rm": ("Revoke the token", "The token is revoked: nothing gets in by it any more."),
     "budget.set": ("Set the limit", "The limit is set."),
+    "budget.set none": ("Take the limit away", "The limit is taken away."),
     "channel.remove": ("Remove the channel", "The channel is removed."),
     "channel.restart": ("Restart the channel", "The channel is restarted."),
     "channel.set": ("Save the changes", "The channel is changed."),
@@ -249,24 +255,25 @@ def render_label(argument: str) -> str:
     return _capitalize(_join(argument))
 
 
-def render_submit(operation: str) -> str:
-    """Render the label of the button that does it: `task.add` is "Add the task"."""
-    return _get_deed(operation)[0]
+def render_submit(operation: str, given: Iterable[object] = ()) -> str:
+    """Render the label of the button that does it: `task.add` is "Add the task". `given`: values that are known."""
+    return _get_deed(operation, given)[0]
 
 
-def render_done(operation: str, facts: Mapping[str, Any] | None = None) -> str:
+def render_done(operation: str, facts: Mapping[str, Any] | None = None, given: Iterable[object] = ()) -> str:
     """Say in one sentence what has happened. `facts`: what it was given and what it answered; without one that the
-    sentence needs, it says less."""
+    sentence needs, it says less. `given`: values that it was given."""
     said = {name: shorten(each, LONGEST_NAME) for name, each in (facts or {}).items() if isinstance(each, str) and each}
-    whole = _get_deed(operation)[1]
+    whole = _get_deed(operation, given)[1]
     if {*_HOLE.findall(whole)} <= {*said}:
         return translate_exact(whole).format_map(said)
     plain = whole.partition(". ")[0]
     return _get_verb(operation)[1] if "{" in plain else f"{plain.removesuffix('.')}."
 
 
-def _get_deed(operation: str) -> tuple[str, str]:
-    return DEEDS.get(operation) or _get_verb(operation)
+def _get_deed(operation: str, given: Iterable[object]) -> tuple[str, str]:
+    special = (DEEDS.get(f"{operation} {each}") for each in given if isinstance(each, str) and len(each) < LONGEST_WORD)
+    return next(filter(None, special), None) or DEEDS.get(operation) or _get_verb(operation)
 
 
 def _get_verb(operation: str) -> tuple[str, str]:

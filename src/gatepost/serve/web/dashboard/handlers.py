@@ -83,6 +83,7 @@ MISSING = Note(
 FILE_KINDS = ("csv", "json")
 LONGEST_QUERY = 200  # characters of a search
 SHOWN_ROWS = 200  # of one table; more are read by nobody, and a browser is slow with them
+START = "start."  # before the name of an input: what stands in it at first
 FIRST = "from"  # in the address: the number of the first row
 LONGEST_NUMBER = 9  # digits
 
@@ -252,8 +253,10 @@ class Dashboard:
             raise HTTPException(404)
         await self._find_viewed(request)
         operation = self._deps.operations[name]
-        given = dict(request.query_params)
-        made = await fill_form(self._make_request(request), make_form(operation, given), given)
+        query = dict(request.query_params)
+        given = {name: value for name, value in query.items() if not name.startswith(START)}
+        start = {name.removeprefix(START): value for name, value in query.items() if name.startswith(START)}
+        made = await fill_form(self._make_request(request), make_form(operation, given, start), given)
         if request.headers.get("hx-request"):
             return HTMLResponse(await render_apart("form.html", form=made, prefix=PREFIX))
         view = PageView(title=made.title, blocks=[])
@@ -366,7 +369,7 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
     is_report = isinstance(answer, Mapping) and bool(answer.get("erased"))
     return {
         "operation": operation,
-        "done": ANY_VERB[1] if is_trial else render_done(name, _list_said(args, answer)),
+        "done": ANY_VERB[1] if is_trial else render_done(name, _list_said(args, answer), args.values()),
         "answer": answer,
         "facts": facts,
         "link": find_result_link(name, answer),

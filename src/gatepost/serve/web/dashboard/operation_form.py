@@ -20,7 +20,15 @@ from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS, Operation
 from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
 from gatepost.serve.web.dashboard.contract import render_path
-from gatepost.serve.web.dashboard.form_words import HELPS, INPUTS, SHOW, render_label, render_submit, render_title
+from gatepost.serve.web.dashboard.form_words import (
+    CHOICES,
+    HELPS,
+    INPUTS,
+    SHOW,
+    render_label,
+    render_submit,
+    render_title,
+)
 from gatepost.serve.web.dashboard.tables import render_fields
 from gatepost.serve.web.dashboard.undo import FINAL
 from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
@@ -41,6 +49,14 @@ FRONT = {
     ("budget.set", ""): ("folder", "user", "instance", "daily", "monthly"),
     ("group.add", ""): ("name", "provider"),
     ("memory.add", ""): ("about",),
+}
+# By operation and an argument that is known: those that have no place beside it.
+_AMOUNTS = ("daily", "monthly", "turn", "task", "session")
+OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("budget.set", "folder"): ("user", "instance"),
+    ("budget.set", "user"): ("folder", "instance", "turn", "task", "session"),
+    ("budget.set", "instance"): ("folder", "user"),
+    **{("budget.set", each): _AMOUNTS for each in _AMOUNTS},
 }
 # By operation and input: the operation that says what would come of it.
 PREVIEWS = {("task.add", "when"): "task.preview", ("task.set", "when"): "task.preview"}
@@ -80,23 +96,34 @@ class OperationForm(Struct, frozen=True, kw_only=True):
         return any(each.kind is InputKind.FILE for each in self.inputs)
 
 
-def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
+def make_form(
+    operation: Operation, given: Mapping[str, str], start: Mapping[str, str] = MappingProxyType({})
+) -> OperationForm:
+    """`given`: arguments that are known. `start`: what stands in inputs at first."""
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     ordered = sorted(list_inputs(operation.args), key=lambda each: _get_place(each, front))
     fields = map(_make_text_field, ordered)
     inputs = [_complete_input(operation, _make_input(each, given.get(each.name), front)) for each in fields]
-    is_asked = is_question(operation.info)
+    is_asked, name = is_question(operation.info), operation.info.name
+    hidden = {each for known in given for each in OTHERS.get((name, known), ())} - {*given}
+    inputs = [replace(each, value=start.get(each.name, each.value)) for each in inputs if each.name not in hidden]
     return OperationForm(
         operation=operation.info.name,
         title=render_title(operation.info.name),
-        submit=SHOW if is_asked else render_submit(operation.info.name),
+        submit=SHOW if is_asked else render_submit(name, given.values()),
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
-        fixed=[each for each in inputs if each.name in given],
+        fixed=[_name_value(name, each) for each in inputs if each.name in given],
         changes=not is_asked,
         final=FINAL.get(operation.info.name, ""),
-        draft=json.dumps([operation.info.name, *sorted(given.items())]),
+        draft=json.dumps([name, *sorted({**start, **given}.items())]),
     )
+
+
+def _name_value(operation: str, field: FormInput) -> FormInput:
+    """Say a value that is known already as people do, where it is a word of ours."""
+    said = "yes" if field.kind is InputKind.FLAG else CHOICES.get((operation, field.name), {}).get(field.value)
+    return replace(field, shown=(said,)) if said else field
 
 
 def _get_place(field: ArgumentField, front: Sequence[str]) -> tuple[bool, int]:
