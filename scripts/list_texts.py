@@ -37,6 +37,11 @@ MOST_FORMS = 16  # of one text with several endings
 # of the parsers.
 NO_TEXTS = frozenset(
     (
+        "give either a prompt, which",
+        "budget.set none",
+        "say when with exactly one of",
+        "whose budget? name",
+        "how much? give",
         "gatepost login",
         "AGENTS.md",
         "AgentView",
@@ -85,7 +90,7 @@ def _list_forms() -> Iterator[str]:
     load_package("gatepost.serve.control.operations")
     for _, operation in OPERATIONS.items():  # noqa: PERF102  it is no dict
         form = make_form(operation, {})
-        texts = [form.title, *form.help.split("\n\n"), operation.summary]
+        texts = [form.title, form.submit, *form.help.split("\n\n"), operation.summary]
         for each in form.inputs:
             texts += [each.label, each.description, *each.shown]
         yield from (" ".join(each.split()) for each in texts if _WORD.search(each))
