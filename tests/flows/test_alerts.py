@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import BrowserContext, expect
+from tests.browsers import needs_chromium
 
 from gatepost.app import Gateway
 from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import DAY, HOUR, SystemClock
 from gatepost.core.errors import Unavailable
+from gatepost.http_apps import make_operation_deps
 from gatepost.serve.alerts import alert_loop
 from gatepost.serve.alerts.alert_facts import AlertSources
 from gatepost.serve.alerts.alert_loop import AlertLoop
 from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
 from gatepost.serve.backups.backup_folder import BackupProof, find_folder, keep_proof, make_name
+from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.gateways import alerts
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxState
@@ -35,9 +39,12 @@ from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.channel import FakeChannel, SendFault
 from gatepost_testing.clock import FixedClock
+from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
 from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
-from gatepost_testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, block_until, until
+
+from .dashboard_desk import open_desk
 
 pytestmark = pytest.mark.anyio
 
@@ -353,3 +360,38 @@ async def test_two_that_both_believe_to_have_the_duty_make_one_message(tmp_path:
             await other.check()
             await channel.wait_for(1)
             assert len(channel.texts(DIRECT)) == 1
+
+
+async def test_a_test_goes_the_way_of_an_alert_once_a_minute(tmp_path: Path, channel: FakeChannel) -> None:
+    async with run_desk(tmp_path / "h", channel, beacon=False) as desk:
+        deps = make_operation_deps(desk.gateway)
+        sent = [await OPERATIONS["alert.test"](deps, {}) for _ in range(3)]
+        assert sent[0] == {"channel": "fake"}
+        await channel.wait_for(1)
+        assert len(channel.texts(DIRECT)) <= 2, "a minute may have ended in between"
+        channel.script(then=SendFault.NONE)
+        await desk.gateway.supervisor.stop("fake")
+        assert await OPERATIONS["alert.test"](deps, {}) == {"channel": ""}
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.page("alerts", "alert.mute: Mute for a day", "alert.mute: Tell again", "alert.test: Send a test", "*: *")
+async def test_an_alert_is_muted_told_again_and_mended_on_its_page(tmp_path: Path, window: BrowserContext) -> None:
+    folder = tmp_path / "h" / "backups"
+    folder.mkdir(parents=True, mode=0o700)
+    add_proven_backup(folder, SystemClock().now() - 9 * DAY)
+    with DaemonProcess(tmp_path / "h", sessions_provider="demo", sandbox_kind="process") as daemon:
+        async with open_desk(daemon, window) as desk:
+            block_until(lambda: bool(desk.ask("alert.list")), "the alert")
+            await desk.open("/alerts")
+            await expect(desk.row("No backup was proven for 9 days.")).to_have_count(1)
+            await expect(desk.page.locator("#pages .count", has_text="1")).to_have_count(1)
+            await desk.press("Mute for a day", "alert.mute")
+            assert [each["state"] for each in desk.ask("alert.list")] == ["muted"]
+            await expect(desk.page.locator("#pages .count")).to_have_count(0)
+            await desk.press("Tell again", "alert.mute")
+            assert desk.ask("alert.list")[0]["muted_until"] is None
+            await desk.press("Send a test", "alert.test")
+            await desk.press("Back up now", "backup.create")
+            assert desk.ask("backup.list")[0]["proof"]["trouble"] == ""

@@ -124,16 +124,17 @@ def tell(db: Db, way: WayOut, planned: AlertMessages, now: int) -> tuple[Room, .
     for each in planned.ends:
         rung += _tell_end(db, way, rooms, [each], render_over(each), now)
     if planned.ends_together:
-        text = f"{len(planned.ends_together)} more alerts are over. Alerts below System has them."
+        count = len(planned.ends_together)
+        text = f"{count} more alert{' is' if count == 1 else 's are'} over. Alerts below System has them all."
         rung += _tell_end(db, way, rooms, planned.ends_together, text, now)
     return tuple(dict.fromkeys(rung))
 
 
 def _render_together(some: Sequence[Alert]) -> str:
     named = [render_alert(each) for each in some[:MOST_NAMED]]
-    more = len(some) - len(named)
-    words = f" And {more} more." if more else ""
-    return f"{len(some)} more things are not well. {' '.join(named)}{words} Alerts below System has them all."
+    rest = len(some) - len(named)
+    more = [f"There are {rest} more."] if rest else []
+    return " ".join([f"{len(some)} more things are not well.", *named, *more, "Alerts below System has them all."])
 
 
 def _tell_begin(

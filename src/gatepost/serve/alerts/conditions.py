@@ -74,7 +74,6 @@ class Condition(Struct, frozen=True, kw_only=True):
 
     key: str
     severity: Severity
-    title: str
     sentence: str
     cure: str
     over: str
@@ -201,9 +200,8 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="store",
             severity=Severity.SEVERE,
-            title="The store is not well",
             sentence="The store of this gateway is not well: {detail}.",
-            cure=f"What happens now may get lost. {_LOOK}",
+            cure="What happens now may get lost. Health below System says what helps.",
             over="The store is well again.",
             page="/doctor",
             find=_find_store,
@@ -214,7 +212,6 @@ CONDITIONS: Mapping[str, Condition] = {
             key="disk_full",
             family="disk",
             severity=Severity.SEVERE,
-            title="The disk is full",
             sentence="The disk is full.",
             cure="Until somebody removes something, messages wait.",
             over="The disk is not full any more.",
@@ -226,7 +223,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="walls",
             severity=Severity.SEVERE,
-            title="Agents have no walls",
             sentence="Agents cannot be kept apart from this machine.",
             cure=_LOOK,
             over="Agents have walls again.",
@@ -237,7 +233,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="gateway",
             severity=Severity.SEVERE,
-            title="A gateway is gone",
             sentence="The gateway {subject} is gone.",
             cure="Others go on with its work. Start it again, or forget it under Gateways.",
             over="The gateway {subject} is back, or forgotten.",
@@ -249,7 +244,6 @@ CONDITIONS: Mapping[str, Condition] = {
             key="channel_refused",
             family="channel",
             severity=Severity.NORMAL,
-            title="A key is refused",
             sentence="The platform no longer accepts the key of the channel {subject}.",
             cure="Give it a new one under Channels.",
             over="The channel {subject} has a key that is accepted.",
@@ -260,7 +254,6 @@ CONDITIONS: Mapping[str, Condition] = {
             key="channel_ended",
             family="channel",
             severity=Severity.NORMAL,
-            title="A channel has stopped",
             sentence="The channel {subject} has stopped, and does not start again by itself.",
             cure="Channels says what is missing.",
             over="The channel {subject} runs again.",
@@ -271,7 +264,6 @@ CONDITIONS: Mapping[str, Condition] = {
             key="channel_deaf",
             family="channel",
             severity=Severity.NORMAL,
-            title="A channel receives nothing",
             sentence="The channel {subject} receives nothing.",
             cure="It is started again and again. Channels says what is known.",
             over="The channel {subject} receives again.",
@@ -281,7 +273,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="backup",
             severity=Severity.NORMAL,
-            title="No proven backup",
             sentence="No backup was proven for {detail} days.",
             cure="Make one under Backups, and keep it elsewhere.",
             over="There is a proven backup again.",
@@ -293,7 +284,6 @@ CONDITIONS: Mapping[str, Condition] = {
             key="disk_low",
             family="disk",
             severity=Severity.NORMAL,
-            title="The disk is nearly full",
             sentence="The disk is nearly full: {detail} are left.",
             cure="Remove what nobody needs, or give it more.",
             over="The disk has space again.",
@@ -304,7 +294,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="budget",
             severity=Severity.NORMAL,
-            title="A budget is spent",
             sentence="The budget of {subject} is spent.",
             general="The budget of the whole gateway is spent.",
             cure="Agents wait until there is more, or the next period begins. Costs has the limits.",
@@ -316,7 +305,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="agent",
             severity=Severity.NORMAL,
-            title="An agent fails",
             sentence="The agent {subject} fails.",
             cure="Its page shows what it could not answer, and why.",
             over="The agent {subject} does not fail any more.",
@@ -326,7 +314,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="uncertain",
             severity=Severity.NORMAL,
-            title="Messages may not have arrived",
             sentence="Messages of the last day that may not have arrived: {detail}.",
             cure="Activity shows them. What surely did not arrive can be sent again.",
             over="For a day, every message has surely arrived.",
@@ -336,7 +323,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="token",
             severity=Severity.NORMAL,
-            title="A key ends soon",
             sentence="A key by which a program uses this gateway ends on {detail}.",
             cure="Make a new one below API, and give it to the program.",
             over="A key that was about to end was ended or let go.",
@@ -346,7 +332,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="certificate",
             severity=Severity.NORMAL,
-            title="A certificate ends soon",
             sentence="The certificate that the channel {subject} trusts ends on {detail}.",
             cure="Put the new one in its place before then.",
             over="The channel {subject} trusts a certificate that lasts.",
@@ -357,7 +342,6 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="doctor",
             severity=Severity.NORMAL,
-            title="Health found a fault",
             sentence="Health found a fault: {subject}.",
             cure=_LOOK,
             over="The fault is gone: {subject}.",
@@ -411,7 +395,8 @@ def render_over(alert: Alert) -> str:
         return ""
     if alert.told_at is None:
         minutes = max(((alert.cleared_at or alert.since) - alert.since) // MINUTE, 1)
-        return f"{render_alert(alert)} That lasted {minutes} minutes and is over. Nobody could be told before."
+        lasted = f"That lasted {minutes} minute{'' if minutes == 1 else 's'} and is over."
+        return " ".join([render_alert(alert), lasted, "Nobody could be told before."])
     text = condition.over if alert.subject or not condition.general_over else condition.general_over
     return _fill(text, alert)
 
