@@ -31,6 +31,8 @@ PLACES = (
     "flow/requests/*.py",
     "flow/missing_answer.py",
     "flow/schedule/spoken_times.py",
+    "serve/alerts/conditions.py",
+    "serve/alerts/alert_messages.py",
 )
 MOST_FORMS = 16  # of one text with several endings
 # What looks like a text and is none, or is the same in each language: names of files and of the code, commands, words
