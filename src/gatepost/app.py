@@ -57,6 +57,7 @@ from gatepost.serve.alerts.alert_facts import AlertSources
 from gatepost.serve.alerts.alert_loop import AlertLoop
 from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
 from gatepost.serve.backups.backup_runs import BackupLoop
+from gatepost.serve.backups.group_restoring import finish as finish_group
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store.engine.deadline import NEVER, UNIT_S
@@ -330,6 +331,7 @@ class Gateway:
         if self.lease is not None:
             folder = self.config[SHARED_FOLDER]
             await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
+        await finish_group(self.home, self.store, self.channels, self.config, self.clock)  # an agent that is put back
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         await adopt_all(self.store, self.home, self.clock)  # before any agent runs
         digests = await self.store.read(skills.list_digests)

@@ -218,3 +218,25 @@ def test_an_encrypted_backup_is_proven_before_and_opens_with_its_identity_alone(
     with daemon:
         assert "The ferry goes at six." in run(daemon, "chat", "-m", "notes", "--wait")
     assert not list(daemon.home.glob(f"{UNDER_WAY}*"))
+
+
+@pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}")
+def test_one_agent_comes_back_into_a_database_which_goes_on(tmp_path: Path) -> None:
+    with PostgresServer() as server:
+        url = server.add_database("first")
+        daemon = DaemonProcess(tmp_path / "home", sessions_provider="demo", store_unsafe="true", store_url=url)
+        with daemon:
+            run(daemon, "chat", "-m", "hello", "--wait")
+            run(daemon, "memory", "add", "home", "The bins go on Tuesday.")
+            run(daemon, "backup", "create", str(tmp_path / "b.tar.gz"))
+            run(daemon, "memory", "add", "home", "The bins go on Friday.")
+            refused = daemon.gatepost("backup", "restore", str(tmp_path / "b.tar.gz"), "--group", "home", "--yes")
+            assert refused.returncode == 1 and "gatepost down" in refused.stderr
+        (daemon.home / "groups" / "home" / "later.txt").write_text("later")
+        assert "is put back" in run(daemon, "backup", "restore", str(tmp_path / "b.tar.gz"), "--group", "home", "--yes")
+        assert not (daemon.home / "groups" / "home" / "later.txt").exists()
+        with daemon:
+            kept = run(daemon, "memory", "list", "home")
+            assert "Tuesday" in kept and "Friday" not in kept
+            run(daemon, "chat", "-m", "hello again", "--wait")
+            assert json.loads(run(daemon, "ledger", "check", "--json"))["unaccounted"] == 0

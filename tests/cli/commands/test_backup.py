@@ -263,3 +263,41 @@ def test_a_file_is_a_backup_when_it_is_whole_and_what_a_killed_maker_left_is_rem
     assert run("backup", "create").code == 0
     (left,) = folder.iterdir()
     assert left.name.endswith(".tar.gz")
+
+
+def test_one_agent_is_put_back_only_when_that_is_said_and_what_is_there_is_backed_up_first(
+    run: Run, used: Home
+) -> None:
+    note = used.group("acme") / "note.txt"
+    note.write_text("then")
+    file = Path(run("backup", "create", "--json").json["file"])
+    before = file.rename(file.with_name("gatepost-20260101T000000Z.tar.gz"))  # the next may come in the same second
+    note.write_text("now")
+    asked = run("backup", "restore", before.name, "--group", "acme")
+    assert asked.code == 0 and "--yes does it" in asked.out and note.read_text() == "now"
+    done = run("backup", "restore", before.name, "--group", "acme", "--yes")
+    assert done.code == 0 and "acme is put back" in done.out and note.read_text() == "then"
+    (made,) = [each for each in file.parent.iterdir() if each != before]
+    with tarfile.open(made) as tar:
+        found = tar.extractfile("groups/acme/note.txt")
+        assert found is not None and found.read() == b"now"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name a backup"),
+        (("--at", "yesterday"), "is no time"),
+        (("--at", "2020-01-01"), "there is no backup"),
+        (("x.tar.gz", "--at", "2020-01-01"), "give one of them"),
+        (("./b", "--group", "../acme"), "is no agent's folder"),
+        (("./b", "--group", "acme", "--replace"), "for a whole home"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    run: Run, used: Home, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(used.path)
+    (used.path / "b").touch()
+    told = run("backup", "restore", *words)
+    assert told.code == 1 and said in told.err

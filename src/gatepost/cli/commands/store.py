@@ -1,12 +1,15 @@
 """`gatepost store` and `backup`: the store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of, run_operation
-from gatepost.cli.passphrases import opening_options, read_new_passphrase, read_opening
+from gatepost.cli.passphrases import BackupOpening, opening_options, read_new_passphrase, read_opening
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
@@ -17,6 +20,7 @@ from gatepost.serve.backups import backup_folder
 from gatepost.serve.backups.archive import find_keyring, list_devices
 from gatepost.serve.backups.backup_folder import BackupProof
 from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
+from gatepost.serve.backups.group_restoring import check_folder
 from gatepost.serve.backups.new_backup import describe_comparison, make_backup, prove_file
 from gatepost.serve.backups.restoring import is_free, restore
 from gatepost.serve.backups.sealed_files import make_identity, read_identity
@@ -221,13 +225,24 @@ def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_
 
 
 @backup_command.command("restore")
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option("--group", "folder", metavar="FOLDER", help="Put only this agent back, and touch nobody else.")
+@click.option("--at", metavar="TIME", help="The newest backup that is not younger: 2026-01-31, or with a time of UTC.")
+@click.option("--yes", is_flag=True, help="With --group: do it. Without it, what would change is said.")
 @click.option("--replace", is_flag=True, help="Move the home that is there aside. It stays beside the new one.")
 @opening_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was restored as JSON.")
 @click.pass_obj
 def restore_backup(
-    home: str | None, name: str, replace: bool, identity: Path | None, kit: Path | None, as_json: bool
+    home: str | None,
+    name: str | None,
+    folder: str | None,
+    at: str | None,
+    yes: bool,
+    replace: bool,
+    identity: Path | None,
+    kit: Path | None,
+    as_json: bool,
 ) -> int:
     """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
 
@@ -237,25 +252,54 @@ def restore_backup(
     be empty.
 
     An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
-    """
-    from gatepost.cli.restored_store import prepare_restored  # heavy
 
+    With --group one agent is put back: its folder, settings, routes, standing rules, memory, tasks, and what its
+    conversations remember. Rights, secrets and budgets stay as they are now, and so does what was said. A backup of
+    what is there is made first. What the agent has in flight is held for the owner.
+    """
     place = home_of(home)
-    source = _find_backup(place, name)
-    if not is_free(place.path) and home_lock.find_holder(place) is not None:
-        raise SetupError(f"a gateway runs on {place.path}; `gatepost down` first")
-    notes, opening = list[str](), read_opening(identity, kit)
+    if name is None and at is None:
+        raise Invalid("NAME", "name a backup, or say by --at how old it is to be; `gatepost backup list` shows them")
+    if name is not None and at is not None:
+        raise Invalid("--at", "the backup is named already; give one of them")
+    source = _find_backup(place, name) if at is None else _find_at(place, at)
+    if folder is not None and replace:
+        raise Invalid("--replace", "that is for a whole home; --group puts one agent back into the home that is there")
+    opening = read_opening(identity, kit)
+    from gatepost.cli.restored_store import prepare_restored, restore_group  # heavy
+
+    if folder is None:
+        return _restore_home(place, source, opening, prepare_restored, replace=replace, as_json=as_json)
+    agree = partial(_agree, place, yes=yes)
+    with home_lock.acquire(place, patience=0):
+        done = restore_group(place, check_folder(folder), source, opening.identity, agree)
+    output.print_line(f"{folder} is put back" if done else "nothing was changed; --yes does it")
+    return 0
+
+
+def _restore_home(
+    home: Home,
+    source: Path,
+    opening: BackupOpening,
+    prepare_restored: Callable[[Home], list[str]],
+    *,
+    replace: bool,
+    as_json: bool,
+) -> int:
+    if not is_free(home.path) and home_lock.find_holder(home) is not None:
+        raise SetupError(f"a gateway runs on {home.path}; `gatepost down` first")
+    notes = list[str]()
 
     def prepare(new: Home) -> None:
         if opening.kit is not None and give_keys(opening.kit, new):
             notes.append("the key ring is that of the kit, and what the home had besides")
         notes.extend(prepare_restored(new))
 
-    done = restore(source, place, replace=replace, identity=opening.identity, prepare=prepare)
+    done = restore(source, home, replace=replace, identity=opening.identity, prepare=prepare)
     if as_json:
         output.print_json({**to_json(done), "notes": notes})
         return 0
-    output.print_line(f"{place.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
+    output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
         output.print_line(f"the home that was there is {done.before}; remove it once all is well")
     for each in notes:
@@ -281,6 +325,33 @@ def prune_backups(home: str | None, as_json: bool) -> None:
         output.print_line(f"removed {each.name}")
     if not gone:
         output.print_line("nothing was old enough to go")
+
+
+def _agree(home: Home, said: list[str], *, yes: bool) -> bool:
+    """Say what will change, and make a backup of what is there before it does."""
+    for line in said:
+        output.print_line(line)
+    if not yes:
+        return False
+    made = make_backup(home, SystemClock())
+    output.print_line(f"the home as it is now is in {made.file}")
+    return True
+
+
+def _find_at(home: Home, text: str) -> Path:
+    """The newest backup that was there at a moment."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid("--at", f"{text[:40]!r} is no time; write 2026-01-31, or 2026-01-31T18:00") from None
+    if len(text) <= len("2026-01-31"):
+        moment = moment.replace(hour=23, minute=59, second=59)  # a day is meant with its end
+    until = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    folder = _find_backups(home)
+    found = [each for each in backup_folder.list_backups(folder) if each.made_at <= until]
+    if not found:
+        raise Invalid("--at", f"there is no backup in {folder} of {text} or before; `gatepost backup list` shows them")
+    return folder / found[0].name
 
 
 def _find_backups(home: Home) -> Path:

@@ -51,7 +51,7 @@ def make_whole_file(option: str, path: Path) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
         _publish(option, part, path)
     part.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _publish(option: str, part: Path, path: Path) -> None:
@@ -65,7 +65,7 @@ def _publish(option: str, part: Path, path: Path) -> None:
         part.touch()  # the caller removes it
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

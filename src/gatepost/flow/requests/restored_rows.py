@@ -109,6 +109,36 @@ def begin_incarnation(
     )
 
 
+def hold_group(
+    db: Db, channels: ChannelInstances, rules: AskingRules, folder: str, source: str, now: int
+) -> tuple[tuple[str, str], ...]:
+    """Hold what one group has in flight, before it is put back. The rooms to ring."""
+    effects = incarnations.hold_effects(db, channels.list_local(), now, folder)
+    ended = incarnations.end_turns(db, incarnations.REASON, now, folder)
+    waiting, calls = incarnations.list_waiting(db, folder), incarnations.list_allowed_calls(db, folder)
+    incarnations.hold_calls(db, calls, now)
+    if not effects and not waiting and not calls:
+        return ()
+    about = {
+        "perhaps said before": len(effects),
+        "not answered": len(waiting),
+        "perhaps answered before": len(ended),
+        "allowed, perhaps not done": len(calls),
+    }
+    new = NewRequest(
+        kind=RequestKind.RESTORED,
+        name=f"group {folder} {now}",
+        folder=ROOT_FOLDER,
+        input={name: str(count) for name, count in about.items() if count},
+        why=f"{folder} was put back from a backup: {source}. {_SHOW}",
+        quorum=1,
+    )
+    asked = ask(db, channels, rules, new, now)
+    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
+    incarnations.add_rows(db, asked.request.id, effects, calls)
+    return asked.rooms
+
+
 def ask_about_failover(db: Db, channels: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:
     """Ask about what is held since the database failed over. The rooms to ring."""
     life = database_lives.find_unasked(db)

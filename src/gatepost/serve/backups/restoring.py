@@ -49,9 +49,11 @@ class UnpackedBackup(Struct, frozen=True):
     facts: BackupManifest
 
 
-def unpack(source: Path, target: Path, identity: str = "") -> UnpackedBackup:
-    """Unpack a backup into an empty folder of our own. `identity`: what opens a sealed one. It raises SetupError if
-    that is no backup, or a damaged one."""
+def unpack(
+    source: Path, target: Path, identity: str = "", wanted: Callable[[str], bool] = lambda name: True
+) -> UnpackedBackup:
+    """Unpack a backup into an empty folder of our own. `identity`: what opens a sealed one. `wanted`: of which names,
+    besides the store. It raises SetupError if that is no backup, or a damaged one."""
     links: list[tuple[Path, str, tarfile.TarInfo]] = []
     folders: list[tuple[Path, tarfile.TarInfo]] = []
     names, count = set[str](), 0
@@ -61,6 +63,8 @@ def unpack(source: Path, target: Path, identity: str = "") -> UnpackedBackup:
                 if number > MOST_ENTRIES:
                     raise SetupError(f"{source} has more than {MOST_ENTRIES:,} entries, which no backup of ours has")
                 place = target / _check_name(entry)
+                if entry.name not in (STORE, MANIFEST) and not wanted(entry.name):
+                    continue
                 _check_room(target, entry)
                 if entry.issym():
                     names.add(entry.name)
