@@ -38,6 +38,7 @@ from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
     find_result_link,
+    is_local_link,
     is_read,
     list_facts,
     list_shown_once,
@@ -376,6 +377,7 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
         "facts": facts,
         "link": find_result_link(name, answer),
         "once": once,
+        "is_local": any(is_local_link(value) for _, value in once),
         "undo": None if is_trial else make_undo(name, args, answer),
         "prefix": PREFIX,
         "stays": bool(facts or once or is_report),

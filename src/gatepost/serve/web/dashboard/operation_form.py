@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
+from ipaddress import ip_address
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -416,6 +418,17 @@ def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
         if value and not (shown and shown[-1][1].endswith(value)):
             shown.append((called, value))
     return shown
+
+
+def is_local_link(text: str) -> bool:
+    """Return True if it is the address of a page that only this machine reaches."""
+    host = urlsplit(text).hostname if text.startswith(("http://", "https://")) else None
+    if host is None or host == "localhost":
+        return host is not None
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def find_result_link(operation: str, answer: Any) -> Link | None:

@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
@@ -42,7 +43,7 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["usd"] = render_money
-    made.filters["tr"] = translate
+    made.filters["tr"] = _translate
     made.filters["phrase"] = translate_phrase
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
@@ -52,6 +53,12 @@ def get_environment() -> Environment:
     made.globals["split_code"] = split_code
     made.tests["content"] = has_content
     return made
+
+
+@pass_context
+def _translate(context: Context, text: str) -> str:
+    """With the context, which it does not need: without, a text of a template itself is translated once for all."""
+    return translate(text)
 
 
 def render(template: str, **values: Any) -> str:

@@ -148,10 +148,12 @@ class TimelineMoment(Struct, frozen=True, kw_only=True):
 
 
 class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
-    """`more`: the address of what came before."""
+    """`more`: the address of what came before. `by_day`: each day has a heading, and each entry its time of the day, by
+    the reader's own clock."""
 
     entries: list[TimelineMoment]
     empty: str
+    by_day: bool = False
     title: str = ""
     more: str = ""
 
