@@ -20,8 +20,8 @@ from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.messages.text import clean
 
 AGENTS, SKILLS = "AGENTS.md", "skills"
-# By such names the prompt and agents' own programs take a file for instructions, in whatever folder they work; others are
-# for whoever reads.
+# By such names the prompt, and agents' own programs in whatever folder they work, take a file for instructions. Others
+# are for whoever reads.
 _TOLD = re.compile(r"(?!(?:CHANGELOG|CONTRIBUTING|LICENSE|NOTES|README|TODO)\.)[A-Z]+(?:\.[a-z]+)?\.md\Z")
 LARGEST_FILE = 64 * 1024  # bytes
 MOST_FILES, DEEPEST = 500, 8  # below skills/, and of the rest
