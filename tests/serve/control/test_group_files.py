@@ -93,6 +93,7 @@ async def test_a_given_file_is_found_by_its_name_and_replaces_none(deps: Operati
     for told in ("AGENTS.md", "skills/x/SKILL.md", *others):
         with pytest.raises(Invalid, match="editor"):
             await run(deps, "group.give_file", path=told, data=b"x")
+    await run(deps, "group.give_file", path="README.md", data=b"%PDF")
     newest = (await deps.store.read(audit.list_latest, 1))[0]
     assert newest[3] == "group.give_file" and "PDF" not in str(newest).replace("pdf", "")
 

@@ -66,8 +66,7 @@ def find_excess(db: Db, inviter: str, folder: str, rights: InvitedRights) -> str
 
 def give(db: Db, person: str, inviter: str, folder: str, rights: InvitedRights, now: int) -> None:
     """Raises Refused for what the inviter cannot give."""
-    for row in _list_rows(person, inviter, folder, rights):
-        grant_changes.add_row(db, row, now)
+    grant_changes.add_rows(db, [*_list_rows(person, inviter, folder, rights)], now)
 
 
 def _list_rows(person: str, inviter: str, folder: str, rights: InvitedRights) -> Iterator[AclRow]:
