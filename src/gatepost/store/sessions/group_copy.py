@@ -15,6 +15,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store.engine.sqlite_copy import read_sqlite
 from gatepost.store.engine.store_copy import BATCH
 from gatepost.store.port import Db, Row
+from gatepost.store.schedule.tasks import TaskState
 
 REASON = "restored"  # of a task that is paused or over because of it
 SETTINGS = ("name", "provider", "model", "options", "limits", "window_messages", "window_chars")

@@ -71,9 +71,7 @@ async def list_activity(deps: OperationDeps, args: ListActivityArgs) -> Activity
     lane = f"activity {deps.caller}"  # whoever asks again and again waits for themselves
     language = current_language.get()  # of the caller: a look has a thread of its own
     now = deps.clock.now()
-    return await deps.store.read(
-        read_activity, deps.caller, args, now, deps.scopes, language, within=READ_S, lane=lane
-    )
+    return await deps.store.read(read_activity, deps.caller, args, now, deps.scopes, language, within=READ_S, lane=lane)
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -147,9 +145,7 @@ def read_activity(
         return _read_activity(db, caller, args, now, scopes)
 
 
-def _read_activity(
-    db: Db, caller: str, args: ListActivityArgs, now: int, scopes: Sequence[str] | None
-) -> ActivityPage:
+def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, scopes: Sequence[str] | None) -> ActivityPage:
     viewer = _Viewer(db, caller, scopes)
     if not viewer.has_any:
         return ActivityPage(entries=[], more="", agents={})
