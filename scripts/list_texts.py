@@ -42,6 +42,7 @@ MOST_FORMS = 16  # of one text with several endings
 NO_TEXTS = frozenset(
     (
         "Gatepost",
+        "web:",
         "activity {caller}",
         "asks a person",
         "turn done",

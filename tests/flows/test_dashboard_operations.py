@@ -152,7 +152,7 @@ async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: Dashboard
 
     await desk.open("/groups/ops?view=costs")
     await desk.press("Set a limit", "budget.set", daily="2")
-    await expect(desk.page.get_by_text("$0.00 of $2.00")).to_be_visible()
+    await expect(desk.page.get_by_text("$0.00 spent of $2.00")).to_be_visible()
 
     await desk.open("/groups/home?view=when")
     await desk.press("New task", "task.add", text="Look around.", every="1d")

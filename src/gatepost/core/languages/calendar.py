@@ -32,8 +32,11 @@ def render_clock(moment: datetime) -> str:
 
 
 def render_local(at: str) -> str:
-    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`."""
-    moment = datetime.fromisoformat(at)
+    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`. What is no time is shown as it is."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return at
     return f"{render_day(moment)}, {render_clock(moment)}"
 
 

@@ -95,6 +95,32 @@ ERRORS: Mapping[str, str] = {
     "whose budget? name": "Say whose limit it is: an agent's, a person's, or the whole gateway's.",
     "how much? give": "Say how much, for a day or for a month.",
 }
+# What people call it who look for it, by operation or by the path of a page.
+ALIASES: Mapping[str, str] = {
+    "/activity": "today yesterday what happened history log",
+    "/agents": "job jobs in the background",
+    "/backups": "backup restore save copy",
+    "/channels": "telegram slack whatsapp mail connect a chat",
+    "/costs": "bill money spent price today",
+    "/doctor": "what is wrong health problems",
+    "/egress": "internet web host network website",
+    "/groups": "bot bots assistant list of agents",
+    "/logins": "language password passkey sign out",
+    "/people": "users members friends family",
+    "/people/invite": "invite somebody new link",
+    "/requests": "waiting approve allow decide",
+    "/tasks": "reminder reminders schedule calendar",
+    "backup.create": "back up now save a copy",
+    "budget.set": "most money a day budget",
+    "egress.allow": "internet web let it reach a website",
+    "group.add": "new agent bot assistant",
+    "group.rest": "pause sleep switch off an agent",
+    "memory.add": "remember a fact note",
+    "panic.off": "go on continue start again",
+    "panic.on": "stop everything halt emergency pause all",
+    "task.add": "reminder remind me every day daily alarm",
+    "user.language": "german english language",
+}
 # By verb: the button that does it, and the outcome. One that is not here may have done less than it says.
 VERBS: Mapping[str, tuple[str, str]] = {
     "add": ("Add it", "Added."),

@@ -128,6 +128,14 @@ def _name_value(operation: str, field: FormInput) -> FormInput:
     return replace(field, shown=(said,)) if said else field
 
 
+def render_brief(operation: Operation) -> str:
+    """Return what an operation does, in the page's words and on one line."""
+    own = HELPS.get(operation.info.name) or _drop_marks(cleandoc(operation.args.__doc__ or ""))
+    brief = " ".join(_SENTENCE_END.split(own.partition("\n\n")[0])[:1])
+    names = [each.name.upper() for each in list_fields(operation.args)]
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), brief) if names else brief
+
+
 def _get_place(field: ArgumentField, front: Sequence[str]) -> tuple[bool, int]:
     return not field.required, front.index(field.name) if field.name in front else len(front)
 

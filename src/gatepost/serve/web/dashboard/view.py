@@ -1,5 +1,6 @@
 """Contents of a page, as data: a page's file decides what, a template how. No page writes HTML."""
 
+import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -318,6 +319,12 @@ class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     title: str = ""
     clears: bool = False
     keeps: bool = False
+
+    @property
+    def draft(self) -> str:
+        """The name by which a browser keeps what was typed into a long text, of the version that it began with."""
+        is_long = any(each.kind is InputKind.LONG_TEXT for each in self.inputs)
+        return json.dumps([self.operation, *sorted(self.args.items())]) if self.keeps and is_long else ""
 
 
 class Span(Struct, frozen=True, kw_only=True):

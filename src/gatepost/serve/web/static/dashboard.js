@@ -242,6 +242,8 @@ document.addEventListener("htmx:after:swap", () => {
   const saved = document.querySelector("#toast [data-version]");
   const version = document.querySelector('form[data-keeps] input[name="version"]');
   if (!saved || !version) return;
+  const form = version.form;
+  if (form.dataset.draft) form.dataset.draft = form.dataset.draft.replace(version.value, saved.dataset.version);
   version.value = saved.dataset.version;
   saved.removeAttribute("data-version");
 });
