@@ -147,7 +147,7 @@ async def test_a_refused_key_is_told_once_on_the_owners_next_channel_and_once_wh
         await desk.pass_time(150)
         assert await desk.list_open() == []
     assert channel.texts(DIRECT) == [
-        "The platform no longer accepts the key of the channel north. Give it a new one under Channels.",
+        "The platform of the channel north does not accept its key any more. Give it a new one under Channels.",
         "The channel north has a key that is accepted.",
     ]
     assert not platform.sent, "it was the deaf one"
@@ -220,7 +220,9 @@ async def test_nobody_can_be_reached_so_the_row_says_so_and_they_are_told_when_i
         await wait_for_sent(platform, 1)
         assert await desk.list_open() == []
     ((_, text),) = platform.sent
-    assert text.startswith("The platform no longer accepts") and text.endswith("Nobody could be told before.")
+    assert text.startswith("The platform of the channel north does not") and text.endswith(
+        "Nobody could be told before."
+    )
 
 
 async def wait_for_sent(platform: BeaconPlatform, count: int) -> None:

@@ -44,7 +44,7 @@ def get_environment() -> Environment:
     )
     made.filters["usd"] = render_money
     made.filters["tr"] = _translate
-    made.filters["phrase"] = translate_phrase
+    made.filters["phrase"] = _translate_phrase
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
     made.globals["get_script_texts"] = lambda: make_script_texts(current_language.get())
@@ -57,8 +57,13 @@ def get_environment() -> Environment:
 
 @pass_context
 def _translate(context: Context, text: str) -> str:
-    """With the context, which it does not need: without, a text of a template itself is translated once for all."""
+    """With the context, for a text of the template itself would be translated once: when it is first compiled."""
     return translate(text)
+
+
+@pass_context
+def _translate_phrase(context: Context, value: object) -> object:
+    return translate_phrase(value)
 
 
 def render(template: str, **values: Any) -> str:
