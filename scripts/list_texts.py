@@ -31,12 +31,19 @@ PLACES = (
     "flow/requests/*.py",
     "flow/missing_answer.py",
     "flow/schedule/spoken_times.py",
+    "serve/alerts/conditions.py",
+    "serve/alerts/alert_messages.py",
 )
 MOST_FORMS = 16  # of one text with several endings
 # What looks like a text and is none, or is the same in each language: names of files and of the code, commands, words
 # of the parsers.
 NO_TEXTS = frozenset(
     (
+        "give either a prompt, which",
+        "budget.set none",
+        "say when with exactly one of",
+        "whose budget? name",
+        "how much? give",
         "gatepost login",
         "AGENTS.md",
         "AgentView",
@@ -85,7 +92,7 @@ def _list_forms() -> Iterator[str]:
     load_package("gatepost.serve.control.operations")
     for _, operation in OPERATIONS.items():  # noqa: PERF102  it is no dict
         form = make_form(operation, {})
-        texts = [form.title, *form.help.split("\n\n"), operation.summary]
+        texts = [form.title, form.submit, *form.help.split("\n\n"), operation.summary]
         for each in form.inputs:
             texts += [each.label, each.description, *each.shown]
         yield from (" ".join(each.split()) for each in texts if _WORD.search(each))

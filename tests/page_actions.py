@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatepost.serve.web import pages
-from gatepost.serve.web.dashboard import permissions, sidebar
+from gatepost.serve.web.dashboard import hosts, permissions, sidebar
 from gatepost.serve.web.pages import overview
 
 from .source_trees import find_nodes
 
 FLOWS = Path(__file__).parent / "flows"
-PAGES = [*sorted(Path(pages.__path__[0]).glob("*.py")), Path(str(sidebar.__file__)), Path(str(permissions.__file__))]
+OTHERS = (sidebar, permissions, hosts)
+PAGES = [*sorted(Path(pages.__path__[0]).glob("*.py")), *(Path(str(each.__file__)) for each in OTHERS)]
 ANY = "*"
 # What the overview's cards offer comes from an operation; those that lead to a page are no buttons.
 NEXT_STEPS = {label for step, (label, _) in overview.STEPS.items() if step not in overview.STEP_PAGES}

@@ -13,6 +13,7 @@ from gatepost.access.choices import Permission
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.access import render_preview
+from gatepost.serve.web.dashboard.form_words import ANY_VERB, ERRORS
 from gatepost.serve.web.dashboard.operation_form import OperationForm, make_form
 from gatepost.serve.web.dashboard.permissions import ACTS, SENTENCES
 from gatepost.serve.web.dashboard.refusals import render_words
@@ -74,6 +75,16 @@ def list_errors() -> set[str]:
 def _read_text(value: ast.expr) -> str:
     parts = value.values if isinstance(value, ast.JoinedStr) else [value]
     return "".join(str(each.value) if isinstance(each, ast.Constant) else "that" for each in parts)
+
+
+def test_errors_that_the_page_says_in_words_of_its_own_exist() -> None:
+    errors = list_errors()
+    assert not [start for start in ERRORS if not any(each.startswith(start) for each in errors)]
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_the_button_of_a_dialog_names_the_deed(name: str) -> None:
+    assert make_form(OPERATIONS[name], {}).submit != ANY_VERB[0]
 
 
 def test_no_error_is_said_in_the_words_of_the_command_line() -> None:

@@ -8,8 +8,12 @@ from typing import Any
 from playwright.async_api import BrowserContext, Locator, Page, expect
 from tests.browsers import visit
 
+from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import egress
+from gatepost.store.rights.egress import EgressOutcome
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -49,14 +53,14 @@ class DashboardDesk:
             await expect_done(self.page.locator("#toast"), operation)
 
     async def submit(self, operation: str, /, *, by_key: bool = False, **given: str) -> str:
-        """Fill in the dialog and send it; what it said. It is closed by Escape."""
+        """Fill in the dialog and send it; what was said. It closes by itself, and by Escape where it has to be read."""
         dialog = self.page.locator("#dialog")
         await expect(dialog.locator("form.operation")).to_be_visible()
         for name, value in given.items():
             await fill(dialog, name, value)
         send = dialog.locator("button[type=submit]")
         await (send.press("Enter") if by_key else send.click())
-        said = await expect_done(dialog, operation)
+        said = await expect_done(self.page.locator("#dialog-result:not(:empty), #toast:not(:empty)"), operation)
         await self.page.keyboard.press("Escape")
         await expect(dialog).to_be_hidden()
         return said
@@ -88,6 +92,19 @@ async def fill(form: Locator, name: str, value: str) -> None:
         await field.select_option(value)
     else:
         await field.fill(value)
+
+
+def refuse_host(daemon: DaemonProcess, target: str) -> None:
+    """As the way out does."""
+    connection = connect(Home(daemon.home).store)
+    try:
+        db = SqliteDb(connection)
+        db.run("BEGIN IMMEDIATE")
+        denied = EgressOutcome.DENIED
+        egress.record_attempt(db, "home", "s1", target, denied, "it is not allowed", SystemClock().now())
+        db.run("COMMIT")
+    finally:
+        connection.close()
 
 
 def get_base(daemon: DaemonProcess) -> str:

@@ -44,8 +44,8 @@ async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: 
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog").get_by_role("heading", name="Agent: add")).to_be_visible()
     await page.locator("[name=folder]").fill("acme")
-    await page.get_by_role("button", name="Do it").click()
-    await expect(page.get_by_text("Agent added.")).to_be_visible()
+    await page.locator("#dialog button[type=submit]").click()
+    await expect(page.locator("#toast")).to_contain_text("The agent acme is made.")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("link", name="acme")).to_be_visible()  # the page has asked again by itself
     assert [each["folder"] for each in daemon.json("group", "list")] == ["acme", "home", "root"]
@@ -67,8 +67,8 @@ async def test_what_is_shown_once_is_copied_by_a_button(daemon: DaemonProcess, p
     await page.get_by_role("button", name="New token").first.click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Scopes").fill("status.read")
-    await dialog.get_by_role("button", name="Do it").click()
-    await expect(dialog.get_by_text("API token added.")).to_be_visible()
+    await dialog.locator("button[type=submit]").click()
+    await expect(dialog.get_by_text("The token is made.")).to_be_visible()
     await expect(dialog.get_by_text("It is shown only this once")).to_be_visible()
     await dialog.get_by_role("button", name="Copy").press("Enter")
     await expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
@@ -98,7 +98,7 @@ async def test_a_setting_is_removed_after_its_change_was_seen(daemon: DaemonProc
     await page.get_by_role("link", name="Back to the default").click()
     await expect(page.locator(".diff .removed")).to_have_text('-level = "debug"')
     await page.get_by_role("button", name="Remove it").press("Enter")
-    await expect(page.get_by_text("Setting removed.")).to_be_visible()
+    await expect(page.get_by_text("The setting is removed.")).to_be_visible()
     assert "debug" not in (daemon.home / "gatepost.toml").read_text()
 
 
@@ -109,7 +109,7 @@ async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typ
     await page.goto(address(daemon, "/groups"))
     await page.get_by_role("button", name="New agent").click()
     await page.locator("[name=folder]").fill("../up")
-    await page.get_by_role("button", name="Do it").click()
+    await page.locator("#dialog button[type=submit]").click()
     await expect(page.get_by_role("alert")).to_contain_text("../up")
     await expect(page.locator("[name=folder]")).to_have_value("../up")
 
@@ -122,8 +122,8 @@ async def test_a_destructive_button_says_what_it_does_and_asks_once(daemon: Daem
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_role("heading", name="Remove", exact=True)).to_be_visible()
     await expect(dialog).to_contain_text("gone")
-    await dialog.get_by_role("button", name="Do it").click()
-    await expect(dialog.get_by_text("Agent removed.")).to_be_visible()
+    await dialog.locator("button[type=submit]").click()
+    await expect(page.locator("#toast [data-done='group.rm']")).to_be_visible()
     assert "gone" not in [each["folder"] for each in daemon.json("group", "list")]
 
 

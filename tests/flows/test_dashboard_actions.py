@@ -13,7 +13,7 @@ from tests.browsers import needs_chromium
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.waiting import block_until
 
-from .dashboard_desk import DashboardDesk
+from .dashboard_desk import DashboardDesk, refuse_host
 
 SECRET = "tok-very-secret-000"
 
@@ -104,6 +104,27 @@ async def test_a_host_is_allowed_denied_and_neither(desk: DashboardDesk) -> None
     assert rules == {"good.example.com": ("home", True), "bad.example.com": (None, False)}
     await desk.press("Remove", "egress.rm", desk.row("bad.example.com"))
     assert [each["host"] for each in desk.ask("egress.list")] == ["good.example.com"]
+
+
+@pytest.mark.slow
+@pytest.mark.page("hosts", "egress.allow: Let it reach this", "egress.rm: Remove")
+async def test_an_agent_is_let_reach_a_host_on_its_own_page(desk: DashboardDesk) -> None:
+    refuse_host(desk.daemon, "files.example.com:443")
+    await desk.open("/groups/home?view=may")
+    refused = desk.page.locator(".block", has=desk.page.get_by_role("heading", name="Hosts it was refused lately"))
+    await desk.press("Let it reach this", "egress.allow", refused.locator("tr", has_text="files.example.com"))
+    await expect(desk.page.locator("#toast")).to_contain_text("files.example.com may be reached.")
+    await expect(refused).to_have_count(0)
+
+    form = desk.page.locator("form.page-form", has=desk.page.get_by_label("Another host"))
+    await form.get_by_label("Another host").fill("https://docs.example.com/start")
+    await form.get_by_role("button", name="Let it reach this").click()
+    await expect(desk.row("docs.example.com")).to_contain_text("this agent")
+    rules = {(each["host"], each["folder"]) for each in desk.ask("egress.list", folder="home")}
+    assert {("files.example.com", "home"), ("docs.example.com", "home")} <= rules
+    await desk.press("Remove", "egress.rm", desk.row("docs.example.com"))
+    await expect(desk.row("docs.example.com")).to_have_count(0)
+    await expect(desk.page.get_by_text("without walls it can reach every host")).to_be_visible()
 
 
 @pytest.mark.slow

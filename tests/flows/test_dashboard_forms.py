@@ -1,5 +1,6 @@
 """What forms of the page say while somebody fills them in, in a real browser before a real daemon."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,11 @@ from gatepost_testing.daemon import DaemonProcess
 from .dashboard_desk import DashboardDesk, fill
 
 pytestmark = needs_chromium
+PLACES_OF_BUTTONS = """() => [
+  document.querySelector("#toast").getBoundingClientRect().bottom,
+  [...document.querySelectorAll("main button")].map((each) => each.getBoundingClientRect()).filter((box) => box.width)
+    .map((box) => box.top),
+]"""
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +54,23 @@ async def test_an_error_stands_at_its_input_until_that_is_changed(desk: Dashboar
     await desk.open("/tasks")
     await desk.page.get_by_role("button", name="New task").first.click()
     dialog = desk.page.locator("#dialog")
-    folder, send = dialog.locator("[name='folder']"), dialog.locator("button[type=submit]")
-    for name, value in {"folder": "hom", "prompt": "Look.", "when": "in two hours"}.items():
+    when, send = dialog.locator("[name='when']"), dialog.locator("button[type=submit]")
+    for name, value in {"folder": "home", "prompt": "Look.", "text": "Bread!"}.items():
         await fill(dialog, name, value)
     await send.click()
-    said = dialog.locator(".field", has=desk.page.locator("[name='folder']")).get_by_role("alert")
-    await expect(said).to_contain_text("There is no agent named “hom”")
-    await expect(said.get_by_role("link", name="All agents")).to_be_visible()
-    await expect(folder).to_be_focused()
-    await expect(folder).to_have_attribute("aria-invalid", "true")
+    said = dialog.locator(".field", has=desk.page.locator("[name='when']")).get_by_role("alert")
+    await expect(said).to_have_text("Say when, in one way: such as every day at 8.")
+    await expect(when).to_be_focused()
+    await expect(when).to_have_attribute("aria-invalid", "true")
 
-    await folder.fill("home")
+    await when.fill("in two hours")
     await expect(said).to_have_count(0)
+    await send.click()
+    said = dialog.locator(".field", has=desk.page.locator("[name='prompt']")).get_by_role("alert")
+    await expect(said).to_have_text("Say what it should say, or what it should do: one of the two.")
+    await dialog.locator("[name='text']").fill("")
     await fill(dialog, "max_cost", "much")
-    await dialog.locator("summary", has_text="Further settings").click()  # folded away
+    await dialog.locator("summary", has_text="More").click()  # folded away
     await send.click()
     await expect(dialog.locator("[name='max_cost']")).to_be_focused()
     await expect(dialog.get_by_role("alert")).to_have_text("Write an amount in US dollars, such as 2.50.")
@@ -114,8 +123,9 @@ async def test_what_was_done_is_undone_by_one_press(desk: DashboardDesk) -> None
     await desk.page.locator(f"main button[hx-get*='route.rm?id={route['id']}']").first.click()
     dialog = desk.page.locator("#dialog")
     await dialog.locator("button[type=submit]").click()
-    await dialog.get_by_role("button", name="Undo").click()
-    await expect(dialog.locator("[data-done='route.add']")).to_be_visible()
+    await expect(dialog).to_be_hidden()
+    await desk.page.locator("#toast").get_by_role("button", name="Undo").click()
+    await expect(desk.page.locator("#toast [data-done='route.add']")).to_be_visible()
     [again] = [each for each in desk.ask("route.list") if each["target"] == "home"][:1]
     assert {**again, "id": 0, "created_by": "", "created_at": ""} == {
         **route,
@@ -177,14 +187,55 @@ async def test_an_answer_for_a_room_about_what_has_none_is_refused_at_that_input
 @pytest.mark.slow
 async def test_amounts_and_hosts_are_taken_as_people_write_them(desk: DashboardDesk) -> None:
     await desk.open("/costs")
-    await desk.page.get_by_role("button", name="Set a budget").first.click()
+    await desk.page.get_by_role("button", name="Set a limit").first.click()
     await desk.submit("budget.set", folder="home", daily="2,50")
     [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
     assert budget["daily"]["limit_usd"] == 2.5
+    desk.ask("budget.set", folder="home", daily="none")
 
     await desk.open("/egress")
     await desk.press("Allow a host", "egress.allow", host="https://docs.example.com/page")
     assert [each["host"] for each in desk.ask("egress.list")] == ["docs.example.com"]
+
+
+@pytest.mark.slow
+@pytest.mark.page("spending", "budget.set: Change", "budget.set: Remove")
+async def test_a_limit_is_changed_and_taken_away_where_it_stands(desk: DashboardDesk) -> None:
+    desk.ask("budget.set", folder="home", daily="5", monthly="20")
+    desk.ask("budget.set", instance=True, session="7.50")
+    await desk.open("/groups/home?view=costs")
+    rows = desk.page.locator("main tbody tr")
+    said = [[part.strip() for part in (await each.inner_text()).split("\t")][:3] for each in await rows.all()]
+    assert said == [
+        ["this agent", "a day", "$0.00 spent of $5.00"],
+        ["this agent", "a month", "$0.00 spent of $20.00"],
+        ["the whole gateway", "a conversation", "$7.50"],
+    ]
+    await desk.row("a day").get_by_role("button", name="Change").click()
+    dialog = desk.page.locator("#dialog")
+    await expect(dialog.get_by_label("For a day")).to_have_value("5")
+    await expect(dialog.locator("[name='user'], [name='instance']")).to_have_count(0)
+    await dialog.get_by_label("For a day").fill("3")
+    await dialog.get_by_role("button", name="Set the limit").click()
+    await expect(desk.row("a day")).to_contain_text("of $3.00")
+
+    await desk.row("a month").get_by_role("button", name="Remove").click()
+    await expect(dialog.locator(".fixed")).to_contain_text("no limit")
+    await dialog.get_by_role("button", name="Take the limit away").click()
+    await expect(desk.page.locator("#toast")).to_contain_text("The limit is taken away.")
+    await expect(desk.row("a month")).to_have_count(0)
+    [budget] = [each for each in desk.ask("budget.show") if each["name"] == "home"]
+    assert (budget["daily"]["limit_usd"], budget["monthly"]) == (3.0, None)
+
+
+@pytest.mark.slow
+async def test_a_budget_of_nobody_is_refused_in_the_words_of_the_page(desk: DashboardDesk) -> None:
+    await desk.open("/costs")
+    await desk.page.get_by_role("button", name="Set a limit").first.click()
+    dialog = desk.page.locator("#dialog")
+    await dialog.get_by_label("For a day").fill("5")
+    await dialog.get_by_role("button", name="Set the limit").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Say whose limit it is")
 
 
 @pytest.mark.slow
@@ -216,20 +267,44 @@ async def test_a_task_is_changed_beside_what_holds_now(desk: DashboardDesk) -> N
 
 
 @pytest.mark.slow
-async def test_what_was_done_is_not_done_again_by_a_second_press(desk: DashboardDesk) -> None:
+async def test_a_dialog_closes_once_it_is_done_and_does_nothing_twice(desk: DashboardDesk) -> None:
     await desk.open("/memory")
     await desk.page.locator("main").get_by_role("button", name="Add an entry").first.click()
     dialog = desk.page.locator("#dialog")
     await fill(dialog, "folder", "home")
     await fill(dialog, "text", "The bins go on Tuesday.")
-    send = dialog.locator("button[type=submit]")
-    await send.click()
-    await expect(dialog.locator("[data-done]")).to_be_visible()
-    await expect(send).to_be_disabled()
-    await fill(dialog, "text", "The bins go on Friday.")
-    await send.click()
-    await expect(send).to_be_disabled()
-    assert len(desk.ask("memory.list", folder="home")) == 2
+    await dialog.get_by_role("button", name="Remember it").dblclick()
+    await expect(desk.page.locator("#toast [data-done='memory.add']")).to_contain_text("It is remembered.")
+    await expect(dialog).to_be_hidden()
+    assert [each["text"] for each in desk.ask("memory.list", folder="home")] == ["The bins go on Tuesday."]
+
+
+@pytest.mark.slow
+async def test_what_has_happened_is_said_where_it_covers_no_button(desk: DashboardDesk) -> None:
+    desk.ask("task.add", folder="home", text="Water!", every="3h")
+    await desk.open("/tasks")
+    await desk.press("Pause", "task.pause", desk.row("Water!", "active").first)
+    end, tops = await desk.page.evaluate(PLACES_OF_BUTTONS)
+    assert tops and min(tops) >= end
+
+
+@pytest.mark.slow
+async def test_a_reminder_asks_what_to_say_and_when_and_goes_to_ones_own_chat(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home?view=when")
+    await desk.page.locator("main").get_by_role("button", name="New task").first.click()
+    dialog = desk.page.locator("#dialog")
+    await expect(dialog.locator(".fixed")).to_contain_text("Home")
+    shown = dialog.locator(".field:visible label")
+    labels = [(await each.inner_text()).partition("(")[0].strip() for each in await shown.all()]
+    assert labels == ["What it should say", "Or what it should do", "When", "Where the answer goes"]
+    await dialog.get_by_label("What it should say").fill("Drink water")
+    await dialog.get_by_label("When", exact=True).fill("every day at 8")
+    await expect(dialog.get_by_label("Where the answer goes")).to_have_value("web:home")
+    await dialog.get_by_role("button", name="Add the task").click()
+    said = desk.page.locator("#toast [data-done='task.add']")
+    await expect(said).to_contain_text(re.compile(r"Its first time is \w+day, \d+ \w+, 8:00\."))
+    [task] = [each for each in desk.ask("task.list", folder="home") if each["text"] == "Drink water"]
+    assert (task["schedule"], task["address"], task["prompt"]) == ("0 8 * * *", "web:home", "")
 
 
 @pytest.mark.slow

@@ -341,10 +341,10 @@ async def test_a_connector_is_asked_for_its_tools(desk: DashboardDesk) -> None:
     assert "open-issue" in await desk.submit("connector.check")
 
 
-@pytest.mark.page("spending", "budget.set: Set a budget")
+@pytest.mark.page("spending", "budget.set: Set a limit")
 async def test_a_budget_is_set(desk: DashboardDesk) -> None:
     await desk.open("/costs")
-    await desk.press("Set a budget", "budget.set", folder="home", daily="2.50")
+    await desk.press("Set a limit", "budget.set", folder="home", daily="2.50")
     budgets = {each["name"]: each["daily"]["limit_usd"] for each in desk.ask("budget.show") if each["daily"]}
     assert budgets["home"] == 2.5
 
@@ -365,8 +365,8 @@ async def test_a_token_of_a_program_is_made_and_revoked_and_an_operation_is_run(
 @pytest.mark.page("ledger", "ledger.check: Check everything")
 async def test_what_only_looks_says_what_it_found(desk: DashboardDesk) -> None:
     for path, label, operation, found in (
-        ("/audit", "Verify the chain", "audit.verify", '"rows"'),
-        ("/ledger", "Check everything", "ledger.check", '"unaccounted": 0'),
+        ("/audit", "Verify the chain", "audit.verify", "Rows"),
+        ("/ledger", "Check everything", "ledger.check", "Unaccounted\n0"),
     ):
         await desk.open(path)
         await desk.page.get_by_role("button", name=label).click()

@@ -40,7 +40,7 @@ async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: 
     await expect(page.locator(".diff .added").last).to_have_text('+level = "debug"')
     assert not path.exists()
     await page.get_by_role("button", name="Write it").click()
-    await expect(page.locator("#toast")).to_contain_text("Setting saved.")
+    await expect(page.locator("#toast")).to_contain_text("The setting is saved.")
     assert path.read_text() == '[log]\nlevel = "debug"\n'
     await open_page(page, "/settings?which=pending")
     await expect(page.get_by_role("link", name="log.level")).to_be_visible()
@@ -51,7 +51,7 @@ async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: 
 async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, daemon: DaemonProcess) -> None:
     await open_page(page, "/keep")
     await page.get_by_role("button", name="Stop everything").click()
-    await page.get_by_role("button", name="Do it").click()
+    await page.locator("#dialog button[type=submit]").click()
     await expect(page.locator("#panic")).to_contain_text("Everything is stopped")
     assert daemon.json("status")["store"]["panic"] is not None
     await page.get_by_role("button", name="Close").click()

@@ -67,7 +67,7 @@ async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Br
     await expect_a_copy_refused(base, sent[0])
     assert daemon.json("passkey", "list")["passkeys"][0]["label"] == "Test phone"
     await page.get_by_role("button", name="Remove").click()
-    await page.get_by_role("button", name="Do it").click()
+    await page.locator("#dialog button[type=submit]").click()
     await expect(page.get_by_text("You have no passkey")).to_be_visible()
     assert daemon.json("passkey", "list")["passkeys"] == []
     await context.close()

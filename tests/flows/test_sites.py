@@ -335,17 +335,17 @@ async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
     await form.locator("[name=folder]").fill("home")
     await form.get_by_label("path").fill("https://evil.example/")
     await form.get_by_label("access").select_option("deny")
-    await form.get_by_role("button", name="Do it").click()
+    await form.locator("button[type=submit]").click()
     await expect(form.get_by_text("does not begin with a slash")).to_be_visible()
     await form.get_by_label("path").fill("/pub/home/docs")
-    await form.get_by_role("button", name="Do it").click()
+    await form.locator("button[type=submit]").click()
     await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_be_visible()
     answer = await context.request.get(f"{get_base(daemon)}/pub/home/docs/")
     assert answer.status == 403
     await page.goto(f"{get_base(daemon)}/dashboard/sites")
     row = page.get_by_role("row").filter(has_text="/pub/home/docs")
     await row.get_by_role("button", name="Remove").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Do it").click()
+    await page.get_by_role("dialog").locator("button[type=submit]").click()
     await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_have_count(0)
     assert (await context.request.get(f"{get_base(daemon)}/pub/home/docs/")).status == 200
 

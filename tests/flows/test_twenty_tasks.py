@@ -14,7 +14,7 @@ from tests.browsers import needs_chromium
 
 from gatepost_testing.daemon import DaemonProcess
 
-from .dashboard_desk import DashboardDesk
+from .dashboard_desk import DashboardDesk, refuse_host
 
 MOST_CLICKS = 5
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -61,7 +61,7 @@ class Hand:
     async def send(self) -> None:
         self.clicks += 1
         await self.dialog.locator("button[type=submit]").click()
-        await expect(self.dialog.locator("[data-done]")).to_be_visible()
+        await expect(self.page.locator("#dialog [data-done], #toast [data-done]")).to_be_visible()
 
 
 async def set_another_model(hand: Hand) -> None:
@@ -118,11 +118,21 @@ async def have_it_ask_before_it_sends_files(hand: Hand) -> None:
 
 
 async def allow_a_host(hand: Hand) -> None:
-    await hand.go("System", "Network")
-    await hand.press("Allow a host")
-    await hand.type("Host", "example.com", hand.dialog)
-    await hand.send()
-    assert "example.com" in str(hand.desk.ask("egress.list"))
+    host = "phone.example.com" if hand.phone else "example.com"
+    await hand.go("Agents", "Home", "May")
+    await hand.type("Another host", host)
+    await hand.press("Let it reach this")
+    await expect(hand.page.locator("#toast [data-done]")).to_be_visible()
+    assert host in [each["host"] for each in hand.desk.ask("egress.list", folder="home")]
+
+
+async def allow_a_host_that_it_was_refused(hand: Hand) -> None:
+    host = "files.phone.example.com" if hand.phone else "files.example.net"
+    refuse_host(hand.desk.daemon, f"{host}:443")
+    await hand.go("Agents", "Home", "May")
+    await hand.press("Let it reach this", hand.page.locator("#main tr", has_text=host))
+    await expect(hand.page.locator("#toast [data-done]")).to_be_visible()
+    assert host in [each["host"] for each in hand.desk.ask("egress.list", folder="home")]
 
 
 async def invite_somebody(hand: Hand) -> None:
@@ -133,20 +143,19 @@ async def invite_somebody(hand: Hand) -> None:
 
 
 async def be_reminded_daily(hand: Hand) -> None:
-    await hand.go("Agents", "Tasks")
+    await hand.go("Agents", "Home", "When")
     await hand.press("New task")
-    await hand.type("Agent", "home", hand.dialog)
-    await hand.type("Prompt", "remind me to drink water", hand.dialog)
+    await hand.type("What it should say", "Drink water!", hand.dialog)
     await hand.type("When", "every day at 8", hand.dialog)
     await hand.send()
-    assert "0 8 * * *" in str(hand.desk.ask("task.list"))
+    [task] = [each for each in hand.desk.ask("task.list") if each["text"] == "Drink water!"][:1]
+    assert (task["schedule"], task["address"]) == ("0 8 * * *", "web:home")
 
 
 async def limit_what_is_spent(hand: Hand) -> None:
-    await hand.go("Costs")
-    await hand.press("Set a budget")
-    await hand.type("Agent", "home", hand.dialog)
-    await hand.type("Daily", "5", hand.dialog)
+    await hand.go("Agents", "Home", "Costs")
+    await hand.press("Set a limit")
+    await hand.type("For a day", "5", hand.dialog)
     await hand.send()
     assert hand.desk.ask("budget.show")[0]["daily"]["limit_usd"] == 5.0
 
@@ -192,6 +201,7 @@ TASKS: tuple[Callable[[Hand], Awaitable[None]], ...] = (
     have_it_remember,
     have_it_ask_before_it_sends_files,
     allow_a_host,
+    allow_a_host_that_it_was_refused,
     invite_somebody,
     be_reminded_daily,
     limit_what_is_spent,

@@ -46,9 +46,10 @@ _NAMES = {ROOT: "Root", WORLD: "Home"}
 OWNER = "terminal:owner"  # whoever may open that channel at all; the others are the same person
 OWNERS_IDENTITIES = ("web:user/owner",)
 WEB_PERSON, WEB_ROOM = "web:user/", "web:people/"  # what identities and people's own rooms of the page begin with
+OWNERS_ROOM = "web:home"  # of the page
 _OWNERS_ROOMS = (
     ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
-    ("web", "web:home", "Home", RoomPolicy.STRICT),
+    ("web", OWNERS_ROOM, "Home", RoomPolicy.STRICT),
 )
 
 AGENTS = """# {name}

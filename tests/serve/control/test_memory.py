@@ -148,6 +148,20 @@ async def test_what_was_exported_is_imported_once(desk: MemoryDesk) -> None:
     assert (await desk.do("search", folder="beta", query="numbers"))[0].text == "one"
 
 
+async def test_notes_of_another_program_are_imported_by_item_and_paragraph(desk: MemoryDesk) -> None:
+    notes = "# Ann\n- likes tea\n- **the bins**: Tuesdays\n\nLives in\nBern.\n---\n§\n## Work\nships on Fridays\n"
+
+    assert (await desk.do("import", folder="acme", entries=notes)).added == 4
+    assert {(each.about, each.text) for each in await desk.do("list")} == {
+        ("Ann", "likes tea"),
+        ("the bins", "Tuesdays"),
+        ("Ann", "Lives in Bern."),
+        ("Work", "ships on Fridays"),
+    }
+    with pytest.raises(Invalid, match="nothing to remember"):
+        await desk.do("import", folder="acme", entries="# Ann\n---\n")
+
+
 async def test_words_are_kept_out_of_the_audit_log(desk: MemoryDesk) -> None:
     made = await desk.do("add", folder="acme", text="the alarm code is 4711")
     await desk.do("edit", id=made.id, text="the alarm code is 4712")

@@ -174,6 +174,11 @@ def translate(text: str, language: str | None = None) -> str:
     return load_catalogue(chosen).find(text) or text
 
 
+def translate_exact(text: str) -> str:
+    """Return one of our texts by its own words alone: what is in its holes is put in later."""
+    return load_catalogue(current_language.get()).find_exact(text) or text
+
+
 def translate_phrase(value: object) -> object:
     """Return a value of a table, which is somebody's or ours: a phrase such as `not tried yet` is ours."""
     if not isinstance(value, str) or not value[:1].islower() or " " not in value:

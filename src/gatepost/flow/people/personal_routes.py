@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.flow import sender_rights
-from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES, OWNERS_ROOM, WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteDecision
 from gatepost.messages import address as addresses
@@ -32,6 +32,13 @@ def list_reached(db: Db, chat: PersonalChat) -> list[str]:
 def _decide(db: Db, chat: PersonalChat) -> RouteDecision:
     facts = routing.make_match_input(chat.instance, addresses.parse(chat.address), sender=chat.sender)
     return routing.decide(routes.list_all(db), facts, lambda each: groups.get(db, each) is not None)
+
+
+def list_own_rooms(db: Db, person: str) -> list[str]:
+    """List the rooms of the web page that are this person's own."""
+    names = identities.list_names(db, person)
+    own = [WEB_ROOM + each.removeprefix(WEB_PERSON) for each in names if each.startswith(WEB_PERSON)]
+    return [OWNERS_ROOM, *own] if set(names) & {OWNER, *OWNERS_IDENTITIES} else own
 
 
 def is_known(db: Db, chat: PersonalChat) -> bool:

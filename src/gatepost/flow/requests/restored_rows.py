@@ -115,6 +115,36 @@ def begin_incarnation(
     )
 
 
+def hold_group(
+    db: Db, channels: ChannelInstances, rules: AskingRules, folder: str, source: str, now: int
+) -> tuple[tuple[str, str], ...]:
+    """Hold what one group has in flight, before it is put back. The rooms to ring."""
+    effects = incarnations.hold_effects(db, channels.list_local(), now, folder)
+    ended = incarnations.end_turns(db, incarnations.REASON, now, folder)
+    waiting, calls = incarnations.list_waiting(db, folder), incarnations.list_allowed_calls(db, folder)
+    incarnations.hold_calls(db, calls, now)
+    if not effects and not waiting and not calls:
+        return ()
+    about = {
+        "perhaps said before": len(effects),
+        "not answered": len(waiting),
+        "perhaps answered before": len(ended),
+        "allowed, perhaps not done": len(calls),
+    }
+    new = NewRequest(
+        kind=RequestKind.RESTORED,
+        name=f"group {folder} {now}",
+        folder=ROOT_FOLDER,
+        input={name: str(count) for name, count in about.items() if count},
+        why=f"{folder} was put back from a backup: {source}. {_SHOW}",
+        quorum=1,
+    )
+    asked = ask(db, channels, rules, new, now)
+    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
+    incarnations.add_rows(db, asked.request.id, effects, calls)
+    return asked.rooms
+
+
 def _end_ways_in(db: Db, now: int) -> None:
     """End what may have been ended or used since: a browser that somebody signed out because it was stolen, and codes
     that let somebody in once. It is made anew in a moment."""

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake import routing
+from gatepost.flow.people.personal_routes import list_own_rooms
 from gatepost.flow.schedule.firing import has_way
 from gatepost.flow.schedule.task_changes import TaskRules, add_task, cancel_task
 from gatepost.messages import address as addresses
@@ -66,14 +67,19 @@ def _list_opened(db: Db, folder: str, known: list[tuple[str, Address]]) -> list[
     ]
 
 
-def _find_only(db: Db, folder: str) -> TaskRoom:
+def _list_own(db: Db, folder: str) -> set[tuple[str, str]]:
+    """List the rooms, each with its channel, in which the group has talked or to which it may write."""
     found = {
         (each.instance, each.address)
         for each in sessions.list_open(db, folder, MOST_LOOKED_AT)
         if each.mode is not SessionMode.ISOLATED and rooms.get(db, each.instance, each.address) is not None
     }
     named = destinations.list_for_group(db, folder)
-    found |= {(each.instance, each.address) for each in named if each.kind is DestinationKind.ROOM}
+    return found | {(each.instance, each.address) for each in named if each.kind is DestinationKind.ROOM}
+
+
+def _find_only(db: Db, folder: str) -> TaskRoom:
+    found = _list_own(db, folder)
     if len(found) == 1:
         instance, address = found.pop()
         return TaskRoom(instance=instance, address=address)
@@ -87,9 +93,24 @@ def _find_only(db: Db, folder: str) -> TaskRoom:
 
 def _render_opened(db: Db, folder: str) -> str:
     """For an error: where it could speak. On a new gateway nobody has written, and yet there are rooms."""
-    known = [(each.instance, addresses.parse(each.address)) for each in rooms.list_first(db, MOST_TRIED)]
-    listed = dict.fromkeys(each.address for each in _list_opened(db, folder, known))
+    listed = dict.fromkeys(each.address for each in _list_opened_first(db, folder))
     return f"; these lead to it: {', '.join(list(listed)[:MOST_NAMED])}" if listed else ""
+
+
+def _list_opened_first(db: Db, folder: str) -> list[TaskRoom]:
+    known = [(each.instance, addresses.parse(each.address)) for each in rooms.list_first(db, MOST_TRIED)]
+    return _list_opened(db, folder, known)
+
+
+def list_offered(db: Db, folder: str, person: str) -> dict[str, str]:
+    """Return the names of rooms that a task may speak in, by their addresses: this person's own first. It is a bounded
+    part of them, for a form."""
+    known = {(each.instance, each.address): each.name for each in rooms.list_first(db, MOST_LOOKED_AT)}
+    found = dict.fromkeys((each.instance, each.address) for each in _list_opened_first(db, folder))
+    found |= dict.fromkeys(_list_own(db, folder))
+    own = dict.fromkeys(each for each in list_own_rooms(db, person) if each in {address for _, address in found})
+    named = {address: known.get((instance, address), "") or address for instance, address in found}
+    return {address: named[address] for address in [*own, *named]}
 
 
 def find_new_place(db: Db, task: Task, said: str, now: int) -> tuple[str, str, str]:

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, find_zone, iso
 from gatepost.core.errors import Invalid
+from gatepost.core.languages.calendar import render_clock, render_date
 from gatepost.flow.schedule.spoken_times import SPOKEN, expand_numbers, read_words, render_cron
 from gatepost.store.schedule.tasks import ScheduleKind, Task
 
@@ -244,7 +245,7 @@ def render_moment(at: int, zone: str) -> str:
     """Return a time as a calendar has it: `Friday 20 November 2026, 9:00`, in its zone."""
     known = find_zone(zone) or UTC
     moment = datetime.fromtimestamp(at // SECOND, known)
-    return f"{moment:%A} {moment.day} {moment:%B %Y}, {moment.hour}:{moment:%M}"
+    return f"{render_date(moment)}, {render_clock(moment)}"
 
 
 def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: str = EXAMPLES) -> tuple[Schedule, int]:
@@ -421,7 +422,9 @@ def parse_when(at: str, cron: str, every: str, zone: str, now: int, when: str | 
     said = [name for name, text in given.items() if text.strip()]
     if len(said) != 1:
         *names, last = given
-        raise Invalid((said or [*given])[-1], f"say when with exactly one of {', '.join(names)} and {last}")
+        raise Invalid(
+            said[-1] if said else next(iter(given)), f"say when with exactly one of {', '.join(names)} and {last}"
+        )
     if when and when.strip():
         schedule, first = parse_schedule(when, zone, now, "when")
         return _write_moment(first, zone) if schedule.kind is ScheduleKind.ONCE else schedule.text

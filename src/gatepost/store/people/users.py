@@ -23,6 +23,7 @@ class User(Struct, frozen=True):
 
 
 USERS = Table("users", User)
+_IS_PERSON = "NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id)"
 
 
 class SenderRoles(Struct, frozen=True):
@@ -65,7 +66,11 @@ def get(db: Db, user_id: str) -> User | None:
 
 def list_all(db: Db) -> list[User]:
     """Each person once."""
-    return USERS.list(db, "WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id) ORDER BY id")
+    return USERS.list(db, f"WHERE {_IS_PERSON} ORDER BY id")
+
+
+def list_first(db: Db, most: int) -> list[User]:
+    return USERS.list(db, f"WHERE {_IS_PERSON} ORDER BY id LIMIT ?", most)
 
 
 @inline_read

@@ -99,8 +99,8 @@ def list_all(db: Db) -> list[Group]:
     return GROUPS.list(db, "ORDER BY folder")
 
 
-def list_folders(db: Db, most: int) -> list[str]:
-    return [str(row[0]) for row in db.rows("SELECT folder FROM groups ORDER BY folder LIMIT ?", (most,))]
+def list_first(db: Db, most: int) -> list[Group]:
+    return GROUPS.list(db, "ORDER BY folder LIMIT ?", most)
 
 
 @inline_read

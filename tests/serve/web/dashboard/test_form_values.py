@@ -29,7 +29,9 @@ async def test_agents_and_rooms_can_be_picked_and_what_holds_now_is_shown(site: 
     await site.store.write(prepare)
     async with site.signed_in() as browser:
         form = (await browser.get("/dashboard/do/task.add", headers={"hx-request": "true"})).text
-        assert '<option value="acme">' in form and '<option value="fake:group/1">' in form
+        assert '<option value="acme">Acme</option>' in form and "its usual room" in form
+        form = (await browser.get("/dashboard/do/room.policy", headers={"hx-request": "true"})).text
+        assert '<option value="fake:group/1">' in form
         form = (await browser.get("/dashboard/do/group.set?folder=acme", headers={"hx-request": "true"})).text
         assert 'placeholder="large-one"' in form and 'placeholder="turn_s=60"' in form
 

@@ -58,8 +58,11 @@ async def test_who_has_no_right_reads_words_and_not_the_name_of_an_operation(sit
 async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -> None:
     async with site.signed_in() as browser:
         answer = await browser.post("/dashboard/do/group.add", data={"folder": "acme", "name": "<b>Acme</b>"})
-        assert answer.status_code == 200 and "&lt;b&gt;Acme" in answer.text and "<b>Acme" not in answer.text
+        assert answer.status_code == 200 and "The agent acme is made." in answer.text
         assert answer.headers["hx-trigger"] == "gatepost:changed"
+        file = {"folder": "acme", "path": "<b>x.md", "content": "x"}
+        answer = await browser.post("/dashboard/do/group.write_file", data=file)
+        assert answer.status_code == 200 and "&lt;b&gt;x.md" in answer.text and "<b>x" not in answer.text
         wrong = await browser.post("/dashboard/do/group.add", data={"folder": "../x"})
         assert wrong.status_code == 400 and 'role="alert"' in wrong.text
         assert (await browser.post("/dashboard/do/no.such", data={})).status_code == 404

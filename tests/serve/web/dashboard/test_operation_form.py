@@ -7,15 +7,17 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.declaration import list_declarations, list_fields
-from gatepost.serve.web.dashboard.operation_form import (
-    DONE,
-    make_form,
-    parse_form,
+from gatepost.serve.control.declaration import list_declarations, list_fields, list_inputs
+from gatepost.serve.web.dashboard.form_words import (
+    DEEDS,
+    HELPS,
+    INPUTS,
     render_done,
     render_label,
+    render_submit,
     render_title,
 )
+from gatepost.serve.web.dashboard.operation_form import list_facts, make_form, parse_form
 from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.store.sessions.groups import GroupSettings
 
@@ -125,19 +127,32 @@ def test_inputs_have_words_examples_and_what_a_browser_may_fill_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "title", "done"),
+    ("operation", "title", "submit", "done"),
     [
-        ("api_token.add", "API token: add", "API token added."),
-        ("token.rm", "Token: remove", "Token removed."),
-        ("group.write_file", "Agent: write file", "File saved."),
-        ("login.set_password", "Sign-in: set password", "Password saved."),
-        ("settings.unset", "Setting: unset", "Setting removed."),
-        ("panic.on", "Panic: on", "Everything is stopped."),
-        ("user.forget", "User: forget", "Done."),  # by default it erases nothing
+        ("api_token.add", "API token: add", "Make the token", "The token is made."),
+        ("session.rename", "Session: rename", "Rename it", "Renamed."),
+        ("egress.allow", "Egress: allow", "Allow the host", "example.com may be reached."),
+        ("egress.deny", "Egress: deny", "Deny the host", "example.com cannot be reached."),
+        ("task.add", "Task: add", "Add the task", "The task is added."),  # nothing is known of its time
+        ("panic.on", "Panic: on", "Stop everything", "Everything is stopped."),
+        ("user.forget", "User: forget", "Forget the person", "Done."),  # by default it erases nothing
+        ("group.rm", "Agent: remove", "Remove the agent", "Removed."),  # nobody said which
     ],
 )
-def test_an_operation_is_called_by_words_made_from_its_name(operation: str, title: str, done: str) -> None:
-    assert (render_title(operation), render_done(operation)) == (title, done)
+def test_an_operation_has_a_title_a_button_and_an_outcome(operation: str, title: str, submit: str, done: str) -> None:
+    assert (render_title(operation), render_submit(operation)) == (title, submit)
+    assert render_done(operation, {"host": "example.com"}) == done
+
+
+def test_what_was_done_names_what_it_was_done_to_and_no_more_than_a_line_of_it() -> None:
+    said = render_done("group.give_file", {"path": "{odd}\n" * 100})
+    assert said.startswith("It has the file {odd} {odd}") and len(said) < 90
+
+
+def test_an_answer_is_read_as_facts_without_what_is_empty() -> None:
+    answer = {"max_runs": 3, "text": "", "alive": True, "names": ["a", "b"], "found": [{"host": "x", "port": 1}]}
+    assert list_facts(answer) == [("Max runs", "3"), ("Alive", "yes"), ("Names", "a, b"), ("Found", "host x · port 1")]
+    assert list_facts(["a", "b"]) == [("", "a"), ("", "b")] and list_facts(None) == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +168,10 @@ def test_every_operation_and_argument_has_words_that_people_read() -> None:
     declared = list_declarations()
     for each in declared:
         assert re.fullmatch(r"[A-Z][\w -]*: [\w -]+", render_title(each.info.name)), each.info.name
-        assert re.fullmatch(r"[A-Z][^_.]*\.", render_done(each.info.name)), each.info.name
+        assert re.fullmatch(r"[A-Z][^_{}]*\.", render_done(each.info.name)), each.info.name
+        assert re.fullmatch(r"[A-Z][^_.]*", render_submit(each.info.name)), each.info.name
         for field in list_fields(each):
             assert "_" not in render_label(field.name) and render_label(field.name)[0].isupper(), field.name
-    assert set(DONE) <= {each.info.name for each in declared}
+    inputs = {(each.info.name, field.name) for each in declared for field in list_inputs(each)}
+    worded = {name.partition(" ")[0] for name in (*DEEDS, *HELPS)}
+    assert worded <= {each.info.name for each in declared} and {*INPUTS} <= inputs

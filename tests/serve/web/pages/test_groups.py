@@ -84,7 +84,9 @@ async def test_a_group_below_another_has_its_page_with_files_that_can_be_saved(s
         assert (await browser.post("/dashboard/do/budget.set", data=limited)).status_code == 200
         page = await browser.get("/dashboard/groups/acme%2Feng")
         assert all(words in page.text for words in ("From elsewhere", "limit of an answer", "$0.50", "the gateway"))
-        assert "$0.50 an answer" in (await browser.get("/dashboard/costs")).text
+        for address in ("/dashboard/costs", "/dashboard/groups/acme%2Feng?view=costs"):
+            costs = (await browser.get(address)).text
+            assert "an answer" in costs and "$0.50" in costs and "with each answer" in costs
         skill = {"folder": "acme/eng", "path": "skills/x/SKILL.md", "content": "</textarea><script>alert(1)</script>"}
         saved = await browser.post("/dashboard/do/group.write_file", data=skill)
         assert saved.status_code == 200 and "data-version" in saved.text

@@ -12,6 +12,7 @@ from gatepost.flow.memory.view_file import compare_view, write_view
 from gatepost.flow.memory.view_text import (
     VIEW,
     ViewChanges,
+    parse_notes,
     render_changes,
     render_conflicts,
     render_entry,
@@ -258,10 +259,16 @@ async def import_memories(deps: OperationDeps, args: ImportMemoriesArgs) -> Impo
 
 
 def _read_entries(text: str) -> list[ImportedEntry]:
-    try:
-        found = _read_import(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid("entries", f"is no JSON list of texts or of entries with a text: {error}") from None
+    found: list[str | ImportedEntry] = []
+    if not text.lstrip().startswith(("[", "{")):
+        found += [ImportedEntry(said, about) for about, said in parse_notes(text)]
+        if not found:
+            raise Invalid("entries", "holds nothing to remember: neither an item nor a paragraph")
+    else:
+        try:
+            found += _read_import(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise Invalid("entries", f"is no JSON list of texts or of entries with a text: {error}") from None
     if len(found) > MOST_IMPORTED:
         raise Invalid("entries", f"has {len(found)} entries; at most {MOST_IMPORTED} are taken at once")
     return [ImportedEntry(each) if isinstance(each, str) else each for each in found]

@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.languages.calendar import render_local
 from gatepost.core.languages.catalogue import translate
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
@@ -32,15 +33,16 @@ from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.chat_files import read_form, render_disposition
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
 from gatepost.serve.web.dashboard.form_values import fill_form
+from gatepost.serve.web.dashboard.form_words import ANY_VERB, render_done
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
     find_result_link,
-    is_question,
+    is_read,
+    list_facts,
     list_shown_once,
     make_form,
     parse_form,
-    render_done,
 )
 from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
@@ -78,10 +80,10 @@ BACK = Link("Back to the agents", f"{PREFIX}/")
 MISSING = Note(
     text="There is nothing at this address.", hint="Find or do (Ctrl K) finds every page and operation.", link=BACK
 )
-SHOWN_RESULT = 40_000  # characters of an operation's answer
 FILE_KINDS = ("csv", "json")
 LONGEST_QUERY = 200  # characters of a search
 SHOWN_ROWS = 200  # of one table; more are read by nobody, and a browser is slow with them
+START = "start."  # before the name of an input: what stands in it at first
 FIRST = "from"  # in the address: the number of the first row
 LONGEST_NUMBER = 9  # digits
 
@@ -173,14 +175,16 @@ class Dashboard:
 
     async def _read_sidebar(self, request: Request) -> Sidebar:
         operation_deps = self._deps.operation_deps
-        return await operation_deps.store.read(read_sidebar, operation_deps.config, request.state.user)
+        return await operation_deps.store.read(
+            read_sidebar, operation_deps.config, request.state.user, operation_deps.clock.now()
+        )
 
     async def _load_context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
         shown = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
         sidebar = await self._read_sidebar(request)
         return {
             "view": view,
-            "menu": make_menu(shown, page, sidebar.waiting),
+            "menu": make_menu(shown, page, sidebar.waiting, sidebar.alerts),
             "tabs": view.tabs or make_tabs(shown, page),
             "sidebar": sidebar,
             "title": view.title or (translate(get_heading(shown, page)) if page else ""),
@@ -251,8 +255,10 @@ class Dashboard:
             raise HTTPException(404)
         await self._find_viewed(request)
         operation = self._deps.operations[name]
-        given = dict(request.query_params)
-        made = await fill_form(self._make_request(request), make_form(operation, given), given)
+        query = dict(request.query_params)
+        given = {name: value for name, value in query.items() if not name.startswith(START)}
+        start = {name.removeprefix(START): value for name, value in query.items() if name.startswith(START)}
+        made = await fill_form(self._make_request(request), make_form(operation, given, start), given)
         if request.headers.get("hx-request"):
             return HTMLResponse(await render_apart("form.html", form=made, prefix=PREFIX))
         view = PageView(title=made.title, blocks=[])
@@ -358,23 +364,28 @@ def _make_pattern(path: str) -> str:
 
 
 def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
-    name = operation.info.name
+    """`facts`: of an answer that somebody asked for. `stays`: what it says is to be read, so its dialog stays open."""
+    name, is_trial = operation.info.name, bool(args.get("dry_run"))
+    facts = list_facts(answer) if is_trial or is_read(operation.info) else []
+    once = list_shown_once(name, answer)
+    is_report = isinstance(answer, Mapping) and bool(answer.get("erased"))
     return {
         "operation": operation,
-        "done": "Done." if args.get("dry_run") else render_done(name),
+        "done": ANY_VERB[1] if is_trial else render_done(name, _list_said(args, answer), args.values()),
         "answer": answer,
-        "text": _dump_answer(answer),
+        "facts": facts,
         "link": find_result_link(name, answer),
-        "once": list_shown_once(name, answer),
-        "undo": None if args.get("dry_run") else make_undo(name, args, answer),
+        "once": once,
+        "undo": None if is_trial else make_undo(name, args, answer),
         "prefix": PREFIX,
-        "is_open": is_question(operation.info),
+        "stays": bool(facts or once or is_report),
     }
 
 
-def _dump_answer(answer: Any) -> str:
-    """As it is shown. The answer itself may be far longer."""
-    return "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)[:SHOWN_RESULT]
+def _list_said(args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    """Return what a sentence about it may name."""
+    found = {**args, **(answer if isinstance(answer, Mapping) else {})}
+    return found | {"next": render_local(next_at)} if isinstance(next_at := found.get("next_local"), str) else found
 
 
 async def _read_form(request: Request) -> tuple[dict[str, str], dict[str, bytes]]:

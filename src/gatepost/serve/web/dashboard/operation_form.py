@@ -1,15 +1,14 @@
 """The form of an operation, made from its declaration; the arguments that come back from it; and the words and links of
 its answer.
 
-Names on the page are made from the declared ones. Words stand here only where a name is an abbreviation, or where the
-sentence made from it would be wrong. An answer is to be seen on the page of what the operation has made. What nobody
-can read again is shown once.
+An answer is to be seen on the page of what the operation has made. What nobody can read again is shown once.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
@@ -21,6 +20,16 @@ from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS, Operation
 from gatepost.serve.control.declaration import ArgumentField, OperationInfo, list_fields, list_inputs
 from gatepost.serve.web.dashboard.contract import render_path
+from gatepost.serve.web.dashboard.form_words import (
+    CHOICES,
+    HELPS,
+    INPUTS,
+    SHOW,
+    render_label,
+    render_submit,
+    render_title,
+)
+from gatepost.serve.web.dashboard.tables import render_fields
 from gatepost.serve.web.dashboard.undo import FINAL
 from gatepost.serve.web.dashboard.view import FormInput, InputKind, Link
 
@@ -30,16 +39,24 @@ SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
 # Inputs that a browser may fill in, or offer to keep.
 AUTOCOMPLETE = {"new_password": "new-password", "old_password": "current-password"}
 # By operation and a value that is known already ("": whatever is): arguments that most people give, though it works
-# without them.
+# without them. They stand in this order, behind those that are needed.
 FRONT = {
     ("token.add", "webhook"): ("label", "instructions", "signature"),
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
-    ("task.add", ""): ("prompt", "when"),
-    ("task.set", ""): ("prompt", "when", "title"),
-    ("budget.set", ""): ("folder", "daily", "monthly"),
+    ("task.add", ""): ("text", "prompt", "when", "room"),
+    ("task.set", ""): ("text", "prompt", "when", "room"),
+    ("budget.set", ""): ("folder", "user", "instance", "daily", "monthly"),
     ("group.add", ""): ("name", "provider"),
     ("memory.add", ""): ("about",),
+}
+# By operation and an argument that is known: those that have no place beside it.
+_AMOUNTS = ("daily", "monthly", "turn", "task", "session")
+OTHERS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("budget.set", "folder"): ("user", "instance"),
+    ("budget.set", "user"): ("folder", "instance", "turn", "task", "session"),
+    ("budget.set", "instance"): ("folder", "user"),
+    **{("budget.set", each): _AMOUNTS for each in _AMOUNTS},
 }
 # By operation and input: the operation that says what would come of it.
 PREVIEWS = {("task.add", "when"): "task.preview", ("task.set", "when"): "task.preview"}
@@ -61,11 +78,12 @@ _COMMAND = "`gatepost "
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):
-    """`fixed`: arguments that are known already and only shown. `final`: why it cannot be undone. `draft`: the name by
-    which a browser keeps what was typed."""
+    """`submit`: the button that does it. `fixed`: arguments that are known already and only shown. `final`: why it
+    cannot be undone. `draft`: the name by which a browser keeps what was typed."""
 
     operation: str
     title: str
+    submit: str
     help: str
     inputs: list[FormInput]
     fixed: list[FormInput]
@@ -78,24 +96,43 @@ class OperationForm(Struct, frozen=True, kw_only=True):
         return any(each.kind is InputKind.FILE for each in self.inputs)
 
 
-def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
+def make_form(
+    operation: Operation, given: Mapping[str, str], start: Mapping[str, str] = MappingProxyType({})
+) -> OperationForm:
+    """`given`: arguments that are known. `start`: what stands in inputs at first."""
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
-    required_first = sorted(list_inputs(operation.args), key=lambda each: not each.required)
-    fields = map(_make_text_field, required_first)
+    ordered = sorted(list_inputs(operation.args), key=lambda each: _get_place(each, front))
+    fields = map(_make_text_field, ordered)
     inputs = [_complete_input(operation, _make_input(each, given.get(each.name), front)) for each in fields]
+    is_asked, name = is_question(operation.info), operation.info.name
+    hidden = {each for known in given for each in OTHERS.get((name, known), ())} - {*given}
+    inputs = [replace(each, value=start.get(each.name, each.value)) for each in inputs if each.name not in hidden]
     return OperationForm(
         operation=operation.info.name,
         title=render_title(operation.info.name),
+        submit=SHOW if is_asked else render_submit(name, given.values()),
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
-        fixed=[each for each in inputs if each.name in given],
-        changes=not is_question(operation.info),
+        fixed=[_name_value(name, each) for each in inputs if each.name in given],
+        changes=not is_asked,
         final=FINAL.get(operation.info.name, ""),
-        draft=json.dumps([operation.info.name, *sorted(given.items())]),
+        draft=json.dumps([name, *sorted({**start, **given}.items())]),
     )
 
 
+def _name_value(operation: str, field: FormInput) -> FormInput:
+    """Say a value that is known already as people do, where it is a word of ours."""
+    said = "yes" if field.kind is InputKind.FLAG else CHOICES.get((operation, field.name), {}).get(field.value)
+    return replace(field, shown=(said,)) if said else field
+
+
+def _get_place(field: ArgumentField, front: Sequence[str]) -> tuple[bool, int]:
+    return not field.required, front.index(field.name) if field.name in front else len(front)
+
+
 def _complete_input(operation: Operation, field: FormInput) -> FormInput:
+    label, description = INPUTS.get((operation.info.name, field.name), (field.label, field.description))
+    field = replace(field, label=label, description=description)
     if field.kind is InputKind.ZONE:
         return replace(field, own_zone=operation.info.name in OWN_ZONE)
     preview = PREVIEWS.get((operation.info.name, field.name))
@@ -119,6 +156,8 @@ def _make_text_field(field: ArgumentField) -> ArgumentField:
 
 
 def render_help(operation: Operation) -> str:
+    if (own := HELPS.get(operation.info.name)) is not None:
+        return own
     text = _drop_marks(cleandoc(operation.args.__doc__ or ""))
     if any(each.is_change for each in list_fields(operation.args)):
         text += f" A setting that is left empty stays as it is. “{DEFAULT}” sets its default."
@@ -312,118 +351,6 @@ def _read(value: str) -> Any:
         return value
 
 
-WORDS = {
-    "acl": "access row",
-    "agents_md": "AGENTS.md",
-    "api": "API",
-    "cron": "on a calendar",
-    "group": "agent",
-    "cwd": "working folder",
-    "grant_option": "may pass it on",
-    "folder": "agent",
-    "id": "ID",
-    "invite": "invitation",
-    "login": "sign-in",
-    "permit": "request",
-    "pr": "pull request",
-    "rm": "remove",
-    "seq": "number",
-    "settings": "setting",
-    "ttl": "valid for",
-    "tz": "time zone",
-    "url": "URL",
-}
-UNITS = {"s": "seconds", "usd": "USD"}  # by the last part of an argument's name
-# The outcome by verb. A verb that is not here may have done less than it says, and is answered by "Done".
-PARTICIPLES = {
-    "add": "added",
-    "answer": "answered",
-    "archive": "archived",
-    "bind": "bound",
-    "block": "blocked",
-    "cancel": "cancelled",
-    "close": "closed",
-    "copy": "copied",
-    "create": "created",
-    "end": "ended",
-    "fork": "forked",
-    "give": "given",
-    "kill": "ended",
-    "link": "linked",
-    "move": "moved",
-    "pause": "paused",
-    "remove": "removed",
-    "rename": "renamed",
-    "reset": "reset",
-    "restart": "restarted",
-    "resume": "resumed",
-    "rm": "removed",
-    "rotate": "rotated",
-    "save": "saved",
-    "set": "saved",
-    "stop": "stopped",
-    "trust": "trusted",
-    "unbind": "unbound",
-    "unblock": "unblocked",
-    "unlink": "unlinked",
-    "unpair": "unpaired",
-    "unset": "removed",
-    "write": "saved",
-}
-DONE = {
-    "user.language": "Language chosen.",
-    "group.rest": "It rests: what is written to it waits.",
-    "group.wake": "It goes on with what waited.",
-    "group.move": "It has moved, or is on its way; its page says where it is.",
-    "ledger.retry": "The message is tried again.",
-    "onboarding.close": "Entrance closed.",
-    "onboarding.open": "Entrance opened.",
-    "panic.off": "Everything goes on.",
-    "panic.on": "Everything is stopped.",
-    "session.send": "Message sent.",
-    "skill.agree": "Agents have it from their next turn on.",
-    "skill.read": "Read: nobody has it before somebody agreed.",
-    "skill.read_draft": "Read: nobody has it before somebody agreed.",
-    "skill.read_update": "Read: nothing changes before somebody agreed.",
-    "task.run": "Task started.",
-    "token.sign": "Signature saved.",
-    "user.block": "Blocked.",
-    "user.unblock": "The block is taken back.",
-}
-
-
-def render_title(operation: str) -> str:
-    """Render the title of an operation's form: `api_token.add` is "API token: add"."""
-    subject, _, verb = operation.partition(".")
-    return f"{_capitalize(_join(subject))}: {_join(verb)}"
-
-
-def render_label(argument: str) -> str:
-    """Render the label of an argument's input: `timeout_s` is "Timeout (seconds)"."""
-    name, _, unit = argument.rpartition("_")
-    if name and unit in UNITS:
-        return f"{_capitalize(_join(name))} ({UNITS[unit]})"
-    return _capitalize(_join(argument))
-
-
-def render_done(operation: str) -> str:
-    """Once it has run: `api_token.add` is "API token added." and `group.write_file` is "File saved."."""
-    subject, _, verb = operation.partition(".")
-    verb, _, rest = verb.partition("_")
-    if operation in DONE or verb not in PARTICIPLES:
-        return DONE.get(operation, "Done.")
-    return f"{_capitalize(_join(rest or subject))} {PARTICIPLES[verb]}."
-
-
-def _join(name: str) -> str:
-    return WORDS.get(name) or " ".join(WORDS.get(each, each) for each in name.split("_"))
-
-
-def _capitalize(text: str) -> str:
-    """The first letter alone: what is written in capitals stays so."""
-    return text[:1].upper() + text[1:]
-
-
 # By operation: the page, whose one hole is filled with that field of the answer, and how the link is called.
 MADE = {
     "session.fork": ("/sessions/{id}", "session_id", "Open the fork"),
@@ -431,7 +358,7 @@ MADE = {
     "session.replay": ("/replays/{id}", "session_id", "Open the replay"),
     "task.add": ("/tasks/{id}", "id", "Open the task"),
     "agent.create": ("/agents/{id}", "agentId", "Open the agent"),
-    "group.add": ("/groups/{id}", "folder", "Open the group"),
+    "group.add": ("/groups/{id}", "folder", "Open the agent"),
     "skill.read": ("/skill-cards/{id}", "digest", "Open the card"),
     "skill.read_draft": ("/skill-cards/{id}", "digest", "Open the card"),
     "skill.read_update": ("/skill-cards/{id}", "digest", "Open the card"),
@@ -446,12 +373,39 @@ ONCE = {
     "agent.token": {"token": "The token"},
     "user.pair": {"code": "The code", "link": "The link"},
 }
+READ = frozenset({"backup.prune", "backup.verify", "channel.test", "doctor.run", "keep.run", "memory.sync"})
+MOST_FACTS, LONGEST_FACT = 200, 2000  # of an answer; characters
 CHECKS = frozenset({"connector.check"})  # they change nothing, and what they found is why somebody runs them
 
 
 def is_question(operation: OperationInfo) -> bool:
     """Return True if its answer is what somebody wants of it."""
     return operation.reads or operation.right.endswith(".read") or operation.name in CHECKS
+
+
+def is_read(operation: OperationInfo) -> bool:
+    """Return True if somebody wants to read what it answers."""
+    return is_question(operation) or operation.name in READ
+
+
+def list_facts(answer: Any) -> list[tuple[str, str]]:
+    """List what an operation has answered, as (label, text), without what is empty and only as far as it is read."""
+    if isinstance(answer, Mapping):
+        named = [(render_label(str(name)), value) for name, value in answer.items()]
+    else:
+        named = [("", each) for each in (answer if isinstance(answer, list) else [answer])]
+    return [*islice(_list_texts(named), MOST_FACTS)]
+
+
+def _list_texts(named: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
+    for label, value in named:
+        parts = value if isinstance(value, list) else [value]
+        if all(isinstance(each, str | int | float) for each in parts):
+            parts = [", ".join("yes" if each is True else "no" if each is False else str(each) for each in parts)]
+        for each in parts:
+            text = render_fields(each) if isinstance(each, Mapping) else "" if each is None else str(each)
+            if text:
+                yield label, text[:LONGEST_FACT]
 
 
 def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ from gatepost.core.registry import Registry
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import OperationInfo, list_inputs
 from gatepost.serve.web.dashboard.contract import PREFIX, Page
-from gatepost.serve.web.dashboard.operation_form import WORDS, is_question, render_label, render_title
+from gatepost.serve.web.dashboard.form_words import ERRORS, WORDS, render_label, render_title
+from gatepost.serve.web.dashboard.operation_form import is_question
 from gatepost.serve.web.dashboard.view import Link
 
 MOST_WAYS = 2
@@ -67,6 +68,8 @@ def find_field(operation: Operation, error: GatepostError, sent: Mapping[str, st
 def render_refusal(error: GatepostError, field: str = "") -> str:
     """Return an error in words for whoever reads the page: not by the name of an operation, nor of themselves. Beside
     its field it does not name that."""
+    if isinstance(error, Invalid) and (own := _find_own_words(error)):
+        return own
     if isinstance(error, NotFound):
         text = f"There is no {WORDS.get(error.kind, error.kind)} named “{error.name}”; {error.hint.lstrip('; ')}"
     elif isinstance(error, Invalid) and (field or "." in error.target):
@@ -77,6 +80,10 @@ def render_refusal(error: GatepostError, field: str = "") -> str:
     else:
         text = str(error)
     return render_words(text)
+
+
+def _find_own_words(error: Invalid) -> str:
+    return next((words for start, words in ERRORS.items() if error.why.startswith(start)), "")
 
 
 def render_words(text: str) -> str:

@@ -62,11 +62,12 @@ Cell = str | int | None | Link | Moment | Badge | Code | Prose | Money | Share
 
 class Action(Struct, frozen=True, kw_only=True):
     """A button that runs an operation with these arguments. `asks`: in a form for the arguments that are left, or, if
-    none is, to confirm it."""
+    none is, to confirm it. `start`: with these values in it, which may be changed."""
 
     label: str
     operation: str
     args: Mapping[str, Any] = field(default_factory=dict)
+    start: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False
     tone: Tone = Tone.PLAIN
 

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound, Unavailable
-from gatepost.core.money import render_about_usd
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import render_size
 from gatepost.flow.group_files import LARGEST_FILE
@@ -34,10 +33,11 @@ from gatepost.serve.control.arguments.instructions import (
 )
 from gatepost.serve.control.arguments.memory import ListMemoriesArgs
 from gatepost.serve.control.arguments.skills import AgreedSkillView, ListSkillsArgs
-from gatepost.serve.control.arguments.spending import ShowBudgetsArgs, ShowCostArgs
+from gatepost.serve.control.arguments.spending import BudgetView, ShowBudgetsArgs, ShowCostArgs
 from gatepost.serve.control.arguments.tasks import ListTasksArgs, TaskView
 from gatepost.serve.control.rights import ROOT_FOLDER
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.hosts import list_host_blocks
 from gatepost.serve.web.dashboard.permissions import list_permission_blocks
 from gatepost.serve.web.dashboard.tables import (
     badge,
@@ -71,9 +71,12 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.serve.web.pages.spending import WHOLE, make_limits
 from gatepost.serve.web.pages.tasks import show_when
 from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
+from gatepost.store.money.budgets import BudgetScopeKind, list_scopes
+from gatepost.store.people import identities
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.instructions import InstructionSource
 from gatepost.store.sessions.pinned_rules import PinnedRule
@@ -405,7 +408,8 @@ def make_editor(file: GroupFileText, *, title: str = "", rows: int = EDITOR_ROWS
 
 
 async def _show_permissions(request: PageRequest, group: GroupDetails) -> list[Block]:
-    return await list_permission_blocks(request, group.folder)
+    *sentences, exact = await list_permission_blocks(request, group.folder)
+    return [*sentences, *await list_host_blocks(request, group.folder), exact]
 
 
 # Where it is reached, and its conversations.
@@ -438,20 +442,42 @@ async def _show_tasks(request: PageRequest, group: GroupDetails) -> list[Block]:
 
 
 async def _show_costs(request: PageRequest, group: GroupDetails) -> list[Block]:
-    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS, folder=group.folder))
-    spent = sum(row.micro for row in report.rows if row.key == group.folder)
-    budgets = [each for each in await request.ask(ShowBudgetsArgs(folder=group.folder)) if each.name == group.folder]
-    facts = [Fact(f"In {COST_DAYS} days", Money(spent))]
-    for each in budgets:
-        for label, amounts in (("Today", each.daily), ("This month", each.monthly)):
-            if amounts is not None:
-                limit = render_about_usd(round(amounts.limit_usd * 1_000_000))
-                facts.append(Fact(label, f"{render_about_usd(round(amounts.spent_usd * 1_000_000))} of {limit}"))
-    set_one = Action(label="Set a limit", operation="budget.set", args={"folder": group.folder}, asks=True)
-    none = Note(
-        text="It has no limit of its own; those of the groups above it and of the gateway hold.", action=set_one
-    )
-    return [Facts(items=facts), *([] if budgets else [none])]
+    folder = group.folder
+    report = await request.ask(ShowCostArgs(by="group", days=COST_DAYS, folder=folder))
+    spent = sum(row.micro for row in report.rows if row.key == folder)
+    found, is_whole = await _list_binding(request, folder)
+    writable = [each for each in found if await request.may("budget.set", scope=_get_scope(each))]
+    set_one = Action(label="Set a limit", operation="budget.set", args={"folder": folder}, asks=True, tone=Tone.GOOD)
+    none = EmptyState(text="Nothing limits it yet. It may spend what its keys allow.", action=set_one)
+    limits = make_limits(found, lambda each: name_owner(each, folder), none, title="Limits", writable=writable)
+    above = [] if is_whole else [Note(text="Limits from above may hold, too, which you may not see.")]
+    return [Facts(items=[Fact(f"In {COST_DAYS} days", Money(spent))]), limits, *above]
+
+
+async def _list_binding(request: PageRequest, folder: str) -> tuple[list[BudgetView], bool]:
+    """Return the limits that hold for what it does for this person, the nearest first, and whether that is all."""
+    person = await request.operation_deps.store.read(identities.get_person, request.person)
+    if await request.may("budget.show"):
+        every = {(each.kind, each.name): each for each in await request.ask(ShowBudgetsArgs())}
+        keys = [(each.kind, each.name) for each in list_scopes(folder, person)]
+        return [every[key] for key in keys if key in every], True
+    places = [each.name for each in list_scopes(folder, "") if each.kind is BudgetScopeKind.GROUP]
+    seen = [each for each in places if await request.may("budget.show", scope=each)]
+    found = [each for place in seen for each in await request.ask(ShowBudgetsArgs(folder=place)) if each.name == place]
+    return found, False
+
+
+def _get_scope(budget: BudgetView) -> str:
+    return budget.name if budget.kind is BudgetScopeKind.GROUP else ROOT_FOLDER
+
+
+def name_owner(budget: BudgetView, folder: str) -> str:
+    """Return whose limit it is, as it is said on the page of one agent."""
+    if budget.kind is BudgetScopeKind.USER:
+        return "you"
+    if budget.kind is BudgetScopeKind.INSTANCE:
+        return WHOLE
+    return "this agent" if budget.name == folder else f"all in {budget.name}"
 
 
 def make_rest_action(folder: str) -> Action:
@@ -488,6 +514,10 @@ def _list_place_actions(folder: str) -> tuple[Action, ...]:
     return (Action(label="New route", operation="route.add", args={"target": folder}, asks=True),)
 
 
+def _list_cost_actions(folder: str) -> tuple[Action, ...]:
+    return (Action(label="Set a limit", operation="budget.set", args={"folder": folder}, asks=True),)
+
+
 def _list_task_actions(folder: str) -> tuple[Action, ...]:
     return (Action(label="New task", operation="task.add", args={"folder": folder}, asks=True),)
 
@@ -510,6 +540,8 @@ VIEWS: Mapping[str, AgentView] = {  # by their names in the address
     ),
     "where": AgentView(label="Where", show=_show_places, list_actions=_list_place_actions),
     "when": AgentView(label="When", show=_show_tasks, list_actions=_list_task_actions, reads=("task.list",)),
-    "costs": AgentView(label="Costs", show=_show_costs, reads=("cost.show", "budget.show")),
+    "costs": AgentView(
+        label="Costs", show=_show_costs, list_actions=_list_cost_actions, reads=("cost.show", "budget.show")
+    ),
     "history": AgentView(label="History", show=_show_conversations),
 }

@@ -9,6 +9,7 @@ from gatepost.serve.control.arguments.secrets import (
     SecretLogArgs,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.hosts import list_wall_notes
 from gatepost.serve.web.dashboard.tables import link, made, make_columns, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
 from gatepost.store.rights.egress import EgressAttempt, EgressRule
@@ -60,10 +61,11 @@ async def show_egress(request: PageRequest) -> PageView:
     folder = request.query.get("folder", "")
     rules = await request.ask(ListEgressRulesArgs(folder=folder))
     tried = await request.ask(EgressLogArgs(folder=folder, limit=MOST_ATTEMPTS))
-    none = EmptyState(text="No host is open. Agents reach their model and nothing else.", action=ALLOW_HOST)
+    none = EmptyState(text="No host is open to agents. Their models are reached another way.", action=ALLOW_HOST)
     quiet = EmptyState(text="No agent has tried to reach anything.")
     return PageView(
         blocks=[
+            *await list_wall_notes(request, folder),
             make_table(rules, EGRESS_RULE, none, actions=list_egress_actions, title="Rules"),
             make_table(tried, EGRESS_ATTEMPT, quiet, title="What was tried"),
         ],

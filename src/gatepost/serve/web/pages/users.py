@@ -91,14 +91,14 @@ async def show_people(request: PageRequest) -> PageView:
 
 @page("/people/invite", "Invite", Section.PEOPLE, "invite.create", "invite.list", order=15)
 async def show_invite(request: PageRequest) -> PageView:
-    folders = await request.operation_deps.store.read(groups.list_folders, MOST_OFFERED)
+    found = await request.operation_deps.store.read(groups.list_first, MOST_OFFERED)
     inputs = [
         FormInput(
             name="folder",
             label="Agent",
             kind=InputKind.CHOICE,
             value=WORLD,
-            choices=tuple(each for each in folders if each != ROOT_FOLDER),
+            choices=tuple(each.folder for each in found if each.folder != ROOT_FOLDER),
         ),
         FormInput(
             name="rights",

@@ -39,6 +39,7 @@ function open(id) {
   const dialog = at(id);
   if (!dialog || dialog.open) return;
   if (id === "dialog") at("dialog-body").replaceChildren();
+  if (id === "dialog" && !at("toast").querySelector(".shown-once")) at("toast").replaceChildren(); // of what was before
   dialog.showModal();
   if (id === "palette") {
     pressed = "";

@@ -222,23 +222,40 @@ document.addEventListener("click", (event) => {
 const SHOWN_MS = 12_000;
 let hiding = 0;
 
-document.addEventListener("htmx:after:swap", () => {
+document.addEventListener("htmx:after:swap", hideLater);
+
+function hideLater() {
   clearTimeout(hiding);
   if (document.querySelector("#toast > .note-line.good")) hiding = setTimeout(hideToast, SHOWN_MS);
-});
+}
 
 function hideToast() {
   const toast = document.getElementById("toast");
-  if (toast.querySelector(".shown-once, [role=alert]")) return;
+  if (toast.querySelector(".shown-once, .answer, [role=alert]")) return;
   if (toast.matches(":hover, :focus-within")) hiding = setTimeout(hideToast, SHOWN_MS);
   else toast.replaceChildren();
 }
 
-// What was done is not done again by a second press: something must be changed first.
+// A dialog closes once it is done, and what has happened is said on the page. It stays open where there is something to
+// read or to copy; then nothing is left to be filled in. A second press meanwhile does nothing twice.
+document.addEventListener("htmx:before:request", (event) => press(event.target, true));
+document.addEventListener("htmx:finally:request", (event) => press(event.target, false));
+
+function press(form, on) {
+  const send = form.matches?.("form.operation") && form.querySelector("button[type=submit]");
+  if (send) send.disabled = on || form.classList.contains("done");
+}
+
 document.addEventListener("htmx:after:swap", () => {
-  const form = document.querySelector("#dialog form.operation");
-  const send = form?.querySelector("button[type=submit]");
-  if (!send || !form.querySelector("#dialog-result [data-done]")) return;
-  send.disabled = true;
-  form.addEventListener("input", () => { send.disabled = false; }, { once: true });
+  const result = document.getElementById("dialog-result");
+  const done = result?.querySelector("[data-done]");
+  const form = result?.closest("form");
+  if (!done || form.classList.contains("done")) return;
+  form.classList.add("done");
+  press(form, true);
+  const dialog = form.closest("dialog");
+  if ("stays" in done.dataset || !dialog) return;
+  document.getElementById("toast").replaceChildren(...result.childNodes);
+  dialog.close();
+  hideLater();
 });

@@ -1,0 +1,53 @@
+"""Days and times as a calendar has them, in the language that is set for what is under way.
+
+The name of a day or month is a text of the catalogue; so is the order in which they stand.
+"""
+
+from datetime import date, datetime, timedelta
+
+from gatepost.core.languages.catalogue import translate_exact
+
+DAY = "{weekday}, {day} {month}"
+DAY_OF_YEAR = "{weekday} {day} {month} {year}"
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+MONTH = " (month)"  # behind its name in the catalogue
+TODAY, YESTERDAY = "Today", "Yesterday"
+
+
+def render_day(day: date, today: date | None = None) -> str:
+    """Render a day as `Friday, 20 November`. `today`: beside which it is said as people do, with its year if that is
+    another."""
+    if today is not None and day == today:
+        return translate_exact(TODAY)
+    if today is not None and day == today - timedelta(days=1):
+        return translate_exact(YESTERDAY)
+    return _fill(DAY if today is None or day.year == today.year else DAY_OF_YEAR, day)
+
+
+def render_date(day: date) -> str:
+    """Render a day as `Friday 20 November 2026`."""
+    return _fill(DAY_OF_YEAR, day)
+
+
+def render_clock(moment: datetime) -> str:
+    return f"{moment.hour}:{moment:%M}"
+
+
+def render_local(at: str) -> str:
+    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`."""
+    moment = datetime.fromisoformat(at)
+    return f"{render_day(moment)}, {render_clock(moment)}"
+
+
+def _fill(pattern: str, day: date) -> str:
+    names = {"weekday": translate_exact(WEEKDAYS[day.weekday()]), "month": _get_month(MONTHS[day.month - 1])}
+    return translate_exact(pattern).format(**names, day=day.day, year=day.year)
+
+
+def _get_month(name: str) -> str:
+    """By a key of its own: the month of May is spelled as another word of ours."""
+    return translate_exact(f"{name}{MONTH}").removesuffix(MONTH)
