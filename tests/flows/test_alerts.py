@@ -22,7 +22,7 @@ from gatepost.http_apps import make_operation_deps
 from gatepost.serve.alerts import alert_loop
 from gatepost.serve.alerts.alert_facts import AlertSources
 from gatepost.serve.alerts.alert_loop import AlertLoop
-from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
+from gatepost.serve.alerts.alert_messages import WaysToPeople, read_last_room
 from gatepost.serve.backups.backup_folder import BackupProof, find_folder, keep_proof, make_name
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.gateways import alerts
@@ -91,8 +91,8 @@ class AlertDesk:
             list_store_troubles=gateway.store_watch.list_untold,
             looks_for_all=lambda: True,
         )
-        self.way = WayOut(gateway.channels, (), read_last_room(gateway.config))
-        return AlertLoop(sources, gateway.events, self.way, gateway.store_watch.forget_told)
+        self.way = WaysToPeople(gateway.channels, (), read_last_room(gateway.config))
+        return AlertLoop(sources, gateway.events, self.way, gateway.store_watch.forget_notices)
 
     async def pass_time(self, seconds: int) -> None:
         """Look every ten seconds."""
@@ -334,7 +334,7 @@ async def test_a_crash_before_or_after_the_commit_neither_loses_nor_doubles_the_
     async with run_desk(home, channel, beacon=False) as desk:
         clock = desk.clock
         with monkeypatch.context() as broken:
-            broken.setattr(alerts, "record_told", fail)
+            broken.setattr(alerts, "record_message", fail)
             with pytest.raises(Unavailable):
                 await desk.pass_time(10)
         assert not await desk.gateway.store.read(alerts.list_open), "one transaction"

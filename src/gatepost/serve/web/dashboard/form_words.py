@@ -168,6 +168,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "try": ("Try it out", "Done."),
     "view": ("See it", "Done."),
     "verify": ("Check it", "Done."),
+    "mute": ("Say nothing of it", "Nothing is said of it."),
     "write": ("Save", "Saved."),
 }
 ANY_VERB = ("Go ahead", "Done.")

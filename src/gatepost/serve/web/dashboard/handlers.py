@@ -404,7 +404,7 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
     is_report = isinstance(answer, Mapping) and bool(answer.get("erased"))
     return {
         "operation": operation,
-        "done": ANY_VERB[1] if is_trial else render_done(name, _list_said(args, answer), args.values()),
+        "done": ANY_VERB[1] if is_trial else render_done(name, _list_words(args, answer), args.values()),
         "answer": answer,
         "facts": facts,
         "link": find_result_link(name, answer),
@@ -416,7 +416,7 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
     }
 
 
-def _list_said(args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+def _list_words(args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """Return what a sentence about it may name."""
     found = {**args, **(answer if isinstance(answer, Mapping) else {})}
     return found | {"next": render_local(next_at)} if isinstance(next_at := found.get("next_local"), str) else found
