@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs screenshots grades grades-of-agents lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs site screenshots grades grades-of-agents lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -78,6 +78,10 @@ trace-message: setup-test  ## how far one warm message travels: files, functions
 
 docs: setup-test  ## print the pages that come from code
 	@$(BIN)/python scripts/print_docs.py
+
+site: python  ## make the documentation a site that can be searched, in site/
+	@$(PYTHON) scripts/bootstrap.py site
+	@$(BIN)/python scripts/build_site.py $(ARGS)
 
 screenshots: setup-test  ## every page in light, dark and phone size, into docs/screenshots
 	@$(BIN)/python scripts/screenshots.py $(ARGS)

@@ -14,6 +14,23 @@ CREATE TABLE acl (
             granted_at BIGINT NOT NULL,
             UNIQUE (principal, action, scope, params, predicate, effect)
         );
+CREATE TABLE alerts (
+            id TEXT COLLATE "C" PRIMARY KEY,
+            condition TEXT COLLATE "C" NOT NULL,
+            subject TEXT COLLATE "C" NOT NULL,              -- a channel, a group …; '': there is one alone
+            gateway TEXT COLLATE "C" NOT NULL,              -- whose machine it is about; '': the store's
+            detail TEXT COLLATE "C" NOT NULL,               -- a number or a day, as it was last seen
+            since BIGINT NOT NULL,
+            cleared_at BIGINT,                     -- since when it is not seen any more
+            told_at BIGINT,
+            told_key TEXT COLLATE "C" NOT NULL,             -- of the message; several may share one
+            told_instance TEXT COLLATE "C" NOT NULL,
+            tries BIGINT NOT NULL,                 -- messages that were made to tell of it
+            next_at BIGINT,                        -- before then nobody is told: it could not be delivered
+            muted_until BIGINT,
+            over_at BIGINT,
+            over_key TEXT COLLATE "C" NOT NULL
+        );
 CREATE TABLE api_tokens (
             id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
             hash TEXT COLLATE "C" NOT NULL UNIQUE,
@@ -1005,6 +1022,8 @@ CREATE TABLE request_votes (
             voted_at BIGINT NOT NULL,
             PRIMARY KEY (request_id, person)
         );
+CREATE UNIQUE INDEX alerts_open ON alerts (condition, subject, gateway) WHERE over_at IS NULL;
+CREATE INDEX alerts_over ON alerts (over_at) WHERE over_at IS NOT NULL;
 CREATE UNIQUE INDEX audit_chains ON audit (gateway, number) WHERE gateway <> '';
 CREATE INDEX commands_by_asker ON commands (asker, state);
 CREATE INDEX commands_by_gateway ON commands (gateway, state);

@@ -11,6 +11,23 @@ CREATE TABLE acl (
             granted_at INTEGER NOT NULL,
             UNIQUE (principal, action, scope, params, predicate, effect)
         ) STRICT;
+CREATE TABLE alerts (
+            id TEXT PRIMARY KEY,
+            condition TEXT NOT NULL,
+            subject TEXT NOT NULL,              -- a channel, a group …; '': there is one alone
+            gateway TEXT NOT NULL,              -- whose machine it is about; '': the store's
+            detail TEXT NOT NULL,               -- a number or a day, as it was last seen
+            since INTEGER NOT NULL,
+            cleared_at INTEGER,                     -- since when it is not seen any more
+            told_at INTEGER,
+            told_key TEXT NOT NULL,             -- of the message; several may share one
+            told_instance TEXT NOT NULL,
+            tries INTEGER NOT NULL,                 -- messages that were made to tell of it
+            next_at INTEGER,                        -- before then nobody is told: it could not be delivered
+            muted_until INTEGER,
+            over_at INTEGER,
+            over_key TEXT NOT NULL
+        ) STRICT;
 CREATE TABLE api_tokens (
             id TEXT NOT NULL PRIMARY KEY,
             hash TEXT NOT NULL UNIQUE,
@@ -1004,6 +1021,8 @@ CREATE TABLE worktrees (
             archived_at INTEGER,
             PRIMARY KEY (project, slug)
         ) STRICT;
+CREATE UNIQUE INDEX alerts_open ON alerts (condition, subject, gateway) WHERE over_at IS NULL;
+CREATE INDEX alerts_over ON alerts (over_at) WHERE over_at IS NOT NULL;
 CREATE UNIQUE INDEX audit_chains ON audit (gateway, number) WHERE gateway <> '';
 CREATE INDEX commands_by_asker ON commands (asker, state);
 CREATE INDEX commands_by_gateway ON commands (gateway, state);

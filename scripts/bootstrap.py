@@ -23,7 +23,8 @@ NEWER = ("python3.13", "python3.12", "python3.11", "python3.14", "python3")
 WHEELS = "/usr/share/python-wheels/pip-*.whl"
 OURS = ("", "testing")  # the folders of our distributions
 LOCKS = {"run": ("requirements.lock",), "test": ("requirements.lock", "requirements-test.lock")}
-LOCKS["all"] = LOCKS["test"] + ("requirements-platforms.lock",)
+LOCKS["site"] = LOCKS["run"] + ("requirements-site.lock",)
+LOCKS["all"] = LOCKS["test"] + ("requirements-platforms.lock", "requirements-site.lock")
 
 
 class Stuck(Exception):

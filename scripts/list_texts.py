@@ -33,6 +33,8 @@ PLACES = (
     "flow/missing_answer.py",
     "serve/control/operations/activity.py",
     "flow/schedule/spoken_times.py",
+    "serve/alerts/conditions.py",
+    "serve/alerts/alert_messages.py",
 )
 MOST_FORMS = 16  # of one text with several endings
 # What looks like a text and is none, or is the same in each language: names of files and of the code, commands, words
@@ -48,6 +50,7 @@ NO_TEXTS = frozenset(
         "turn interrupted",
         "give either a prompt, which",
         "budget.set none",
+        "alert.mute 0",
         "say when with exactly one of",
         "whose budget? name",
         "how much? give",

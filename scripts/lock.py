@@ -1,7 +1,8 @@
 """Compiles the locks with hashes and without index addresses: `make lock`. Needs pip-tools in this environment.
 
 `requirements.lock` is what the gateway needs (and hatchling, which builds it), `requirements-test.lock` what its tests
-need besides, the libraries of providers among it, `requirements-platforms.lock` what `make test-all` adds. Resolved on
+need besides, the libraries of providers among it, `requirements-platforms.lock` what `make test-all` adds, and
+`requirements-site.lock` what makes a site of the documentation. Resolved on
 the oldest Python that we support; a test checks that newer ones and macOS need nothing more. With --keep (`make lock
 ARGS=--keep`) versions that are locked stay.
 """
@@ -25,9 +26,9 @@ OPTIONS = (
     "--no-emit-find-links",
     "--no-emit-options",
 )
-LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock", "requirements-site.lock")
 EXTRAS = ("claude", "pydantic-ai")  # what drives Claude Code, by itself or as a model, is among the tests
-TEST, PLATFORMS = "test", "platforms"  # groups of pyproject.toml; the second is for `make test-all` alone
+TEST, PLATFORMS, SITE = "test", "platforms", "site"  # groups of pyproject.toml; the last two are not for `make test`
 HEADER = "# Compiled by `make lock`. Not to be edited.\n"
 PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
@@ -64,17 +65,19 @@ def write(name: str, blocks: dict[str, str]) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         core, kept = Path(folder, "core.txt"), Path(folder, "kept.txt")
-        test, everything = Path(folder, "test.txt"), Path(folder, "all.txt")
+        test, everything, site = Path(folder, "test.txt"), Path(folder, "all.txt"), Path(folder, "site.txt")
         kept.write_text(pins() if "--keep" in sys.argv[1:] else "")
         compile_lock(core, "--build-deps-for=editable", f"--constraint={kept}")
         more = [*(f"--extra={name}" for name in EXTRAS), write_group(folder, TEST)]
         compile_lock(test, *more, f"--constraint={core}", f"--constraint={kept}")
         more.append(write_group(folder, PLATFORMS))
         compile_lock(everything, *more, f"--constraint={test}", f"--constraint={kept}")
-        needed, tests, all_of_it = (packages(each.read_text()) for each in (core, test, everything))
+        compile_lock(site, write_group(folder, SITE), f"--constraint={everything}", f"--constraint={kept}")
+        needed, tests, all_of_it, pages = (packages(each.read_text()) for each in (core, test, everything, site))
     write(LOCKS[0], needed)
     write(LOCKS[1], {name: block for name, block in tests.items() if name not in needed})
     write(LOCKS[2], {name: block for name, block in all_of_it.items() if name not in tests})
+    write(LOCKS[3], {name: block for name, block in pages.items() if name not in needed})
 
 
 if __name__ == "__main__":

@@ -297,6 +297,7 @@ OTHER_COMMANDS = {
     "connect.probe": "gatepost connect local",
     "connect.try": "gatepost connect",
     "doctor.run": "gatepost doctor",
+    "doctor.security": "gatepost doctor --security",
     "grant.rm": "gatepost grant rm",
     "home.close": "gatepost doctor --fix",
     "logs.tail": "gatepost logs",

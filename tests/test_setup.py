@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from gatepost_testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock", "requirements-site.lock")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", re.MULTILINE)
 
 

@@ -53,7 +53,11 @@ from gatepost.flow.store_watch import StoreLife, StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_self_dispatch
 from gatepost.serve.agents.service import AgentService
+from gatepost.serve.alerts.alert_facts import AlertSources
+from gatepost.serve.alerts.alert_loop import AlertLoop
+from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
 from gatepost.serve.backups.backup_runs import BackupLoop
+from gatepost.serve.backups.group_restoring import finish as finish_group
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store.engine.deadline import NEVER, UNIT_S
@@ -149,13 +153,12 @@ class Gateway:
                 self.events.on_change(self._changed, instance)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         pop_full = self.sessions.host_limits.shortage.pop_full
-        self.store_watch = StoreWatch(
-            home, self.store, self.clock, self.events, self.channels, pop_full, unchecked, file
-        )
+        self.store_watch = StoreWatch(home, self.store, self.events, pop_full, unchecked, file)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
         self.backups = BackupLoop(home, config, self.clock, self._add_failure_notice)
+        self.alerts = self._make_alerts()
         alone = self.lease is None
         self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
@@ -256,6 +259,21 @@ class Gateway:
             )
         )
 
+    def _make_alerts(self) -> AlertLoop:
+        sources = AlertSources(
+            home=self.home,
+            config=self.config,
+            store=self.store,
+            clock=self.clock,
+            list_reports=self.supervisor.list_reports,
+            list_findings=self.health.list_findings,
+            list_store_troubles=self.store_watch.list_untold,
+            gateway=self.lease.name if self.lease is not None else "",
+            looks_for_all=partial(self.duties.holds, duties.ALERTS),
+        )
+        way = WayOut(self.channels, (), read_last_room(self.config))
+        return AlertLoop(sources, self.events, way, self.store_watch.forget_told)
+
     def list_awake(self) -> list[AwakeSandbox]:
         return [AwakeSandbox(live.session.id, live.session.folder) for live in self.sessions.awake]
 
@@ -313,6 +331,7 @@ class Gateway:
         if self.lease is not None:
             folder = self.config[SHARED_FOLDER]
             await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
+        await finish_group(self.home, self.store, self.channels, self.config, self.clock)  # an agent that is put back
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         await adopt_all(self.store, self.home, self.clock)  # before any agent runs
         digests = await self.store.read(skills.list_digests)
@@ -375,6 +394,7 @@ class Gateway:
                 tasks.create_task(self.life.run())
             tasks.create_task(self.store_watch.run())
             tasks.create_task(self.backups.run())
+            tasks.create_task(self.alerts.run())
             tasks.create_task(InstructionWatch(self.store, self.home, self.clock).run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())

@@ -54,6 +54,7 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
             "agents": gateway.agents,
             "awake": gateway.list_awake,
             "health": gateway.health,
+            "alerts": gateway.alerts,
             "retention": gateway.retention,
             "erasure": gateway.erasure,
             "tools": gateway.tools,

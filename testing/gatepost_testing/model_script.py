@@ -61,6 +61,7 @@ class ModelScript(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     heard: str = "what was said"  # the transcript of every recording
     alike: list[list[str]] = []  # words that mean the same to the model for embeddings
     unreadable: str = ""  # what stands in a text of which it makes no embedding
+    embedding_tokens: int = 0  # that it says embeddings took; 0: as many as they do
     tools: bool = False  # clients bring tools; a request without any is a side request
 
     def json(self) -> str:

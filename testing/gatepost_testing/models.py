@@ -234,7 +234,7 @@ class ModelEndpoint:
         length = body.get("dimensions") or 64
         made = [make_embedding(each, self.script.alike, f"{body.get('model')}", length) for each in texts]
         data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(made)]
-        tokens = count_tokens(len(request.raw))
+        tokens = self.script.embedding_tokens or count_tokens(len(request.raw))
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         _send(writer, 200, {"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 

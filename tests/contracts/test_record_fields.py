@@ -52,7 +52,7 @@ HIDDEN: Hidden = {
     (PAGE, "Finding"): hide(WORDS="mend"),
     (COMMAND, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
     (PAGE, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
-    (PAGE, "BackupProof"): hide(DETAIL="at seconds version steps"),
+    (PAGE, "BackupProof"): hide(DETAIL="at seconds version steps digest"),
     (PAGE, "LocalFindings"): hide(WORDS="services"),
     (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),
     (PAGE, "LocalService"): hide(DETAIL="name url"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.flow.instruction_watch import FIRST, MORE_S, MOST_AT_ONCE, InstructionWatch
+from gatepost.flow.instruction_watch import MORE_S, MOST_AT_ONCE, UNSURE, InstructionWatch
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import groups, instructions, sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
@@ -68,29 +68,73 @@ def work(db: Db, since: int, until: int) -> None:
     )
 
 
-async def test_a_change_on_the_machine_and_one_of_the_agent_are_told_apart(
-    store: Store, home: Home, clock: FixedClock, write: Callable[[str, int], None]
-) -> None:
+def date(home: Home) -> int:
+    """When the file was written: no test sets the date of its inode."""
+    return (home.group("acme") / "AGENTS.md").stat().st_ctime_ns // 1000
+
+
+async def find_writer(
+    store: Store, home: Home, turn: tuple[int, int] | None, *, dated: int = 0, folder: str = "acme"
+) -> str:
+    """Return by whom a change is said to be, with a turn from and to so many seconds after it. `dated`: by how much
+    its writer sets the date."""
+    home.prepare()
+    for each in ("acme", "acme/eng", "acme/sre"):
+        await store.write(groups.add, each, "", "", NOON)
+    file = home.group(folder) / "AGENTS.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("first")
+    clock = FixedClock(file.stat().st_ctime_ns // 1000)
     watch = InstructionWatch(store, home, clock)
-    write("first", NOON - 60 * SECOND)
     await watch.check()
     await watch.check()
-    clock.advance(100)
-    write("by hand", NOON + 50 * SECOND)
+    file.write_text("changed")
+    changed = file.stat().st_ctime_ns // 1000
+    if dated:
+        os.utime(file, ns=((changed + dated * SECOND) * 1000,) * 2)
+    if turn is not None:
+        await store.write(work, *(changed + each * SECOND for each in turn))
+    clock.advance(60)
     await watch.check()
-    clock.advance(100)
-    await store.write(work, NOON + 120 * SECOND, NOON + 140 * SECOND)
-    write("by itself", NOON + 130 * SECOND)
-    await watch.check()
-    clock.advance(100)
-    write("by hand again", NOON + 250 * SECOND)
-    await watch.check()
-    assert await list_versions(store) == [
-        ("by hand again", "", NOON + 250 * SECOND),
-        ("by itself", "agent:acme", NOON + 130 * SECOND),
-        ("by hand", "", NOON + 50 * SECOND),
-        ("first", FIRST, NOON - 60 * SECOND),
-    ]
+    (newest, *_) = await store.read(instructions.list_for_group, folder)
+    return newest.written_by
+
+
+@pytest.mark.parametrize(
+    ("turn", "dated", "by"),
+    [
+        (None, 0, ""),
+        ((-10, 10), 0, "agent:acme"),
+        ((-10, 10), -20, "agent:acme"),  # to before its turn
+        ((-10, 10), 20, "agent:acme"),
+        ((-600, -300), 0, UNSURE),  # what it started may run on
+        ((20, 30), 0, ""),  # later
+        ((-90_000, -80_000), 0, ""),
+    ],
+)
+async def test_an_agent_passes_for_nobody_else_by_the_date_of_its_change(
+    store: Store, home: Home, turn: tuple[int, int] | None, dated: int, by: str
+) -> None:
+    assert await find_writer(store, home, turn, dated=dated) == by
+
+
+@pytest.mark.parametrize(("folder", "by"), [("acme/eng", UNSURE), ("acme", "agent:acme")])
+async def test_an_agent_that_changes_the_instructions_of_one_below_is_not_taken_for_somebody_else(
+    store: Store, home: Home, folder: str, by: str
+) -> None:
+    assert await find_writer(store, home, (-10, 10), folder=folder) == by
+
+
+async def test_a_change_just_before_a_restart_is_not_taken_for_somebody_elses(
+    store: Store, home: Home, write: Callable[[str, int], None]
+) -> None:
+    write("first", NOON)
+    await InstructionWatch(store, home, FixedClock(NOON)).check()
+    (home.group("acme") / "AGENTS.md").write_text("changed")
+    changed = date(home)
+    await store.write(work, changed - 10 * SECOND, changed + 10 * SECOND)
+    await InstructionWatch(store, home, FixedClock(changed + 300 * SECOND)).check()
+    assert (await list_versions(store))[0] == ("changed", "agent:acme", changed)
 
 
 async def test_a_forged_date_neither_hides_a_change_nor_who_it_was(
@@ -98,6 +142,7 @@ async def test_a_forged_date_neither_hides_a_change_nor_who_it_was(
 ) -> None:
     watch = InstructionWatch(store, home, clock)
     write("first", NOON)
+    await watch.check()
     await watch.check()
     clock.advance(100)
     await store.write(work, NOON + 20 * SECOND, NOON + 40 * SECOND)
@@ -133,7 +178,7 @@ async def test_one_look_reads_so_many_files_and_the_next_comes_soon(
     assert await watch.check() == MORE_S
     assert await watch.check() is None
     folders = [f"g{number}" for number in range(MOST_AT_ONCE + 1)]
-    assert len(await store.read(instructions.list_newest_digests, folders)) == MOST_AT_ONCE + 1
+    assert len(await store.read(instructions.list_newest, folders)) == MOST_AT_ONCE + 1
 
 
 async def test_an_agent_hides_no_change_behind_the_old_date(

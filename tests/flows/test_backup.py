@@ -16,10 +16,12 @@ from playwright.async_api import BrowserContext
 from tests.browsers import needs_chromium
 
 from gatepost.core.clock import DAY
+from gatepost.core.files.private_files import UNDER_WAY
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.backups.backup_folder import COMMAND, EVERY_HOURS, BackupProof, keep_proof, list_backups, make_name
 from gatepost.serve.backups.backup_runs import BackupLoop
+from gatepost.serve.backups.sealed_files import make_identity
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.gateways import incarnations
 from gatepost.store.gateways.incarnations import IncarnationReason
@@ -197,4 +199,44 @@ def test_rows_of_a_database_come_back_to_an_empty_one_and_what_was_under_way_is_
         assert "its rows are in" in told
         with daemon:
             assert "The ferry goes at six." in run(daemon, "chat", "-m", "notes", "--wait")
+            assert json.loads(run(daemon, "ledger", "check", "--json"))["unaccounted"] == 0
+
+
+def test_an_encrypted_backup_is_proven_before_and_opens_with_its_identity_alone(
+    daemon: DaemonProcess, tmp_path: Path
+) -> None:
+    identity, recipient = make_identity()
+    (tmp_path / "key").write_text(identity)
+    daemon.env["GATEPOST_BACKUP_RECIPIENTS"] = recipient
+    with daemon:
+        run(daemon, "chat", "-m", "note The ferry goes at six.", "--wait")
+        made = json.loads(run(daemon, "backup", "create", "--prove", "--json"))
+        assert made["proof"]["trouble"] == "" and made["file"].endswith(".age")
+        assert "byte for byte" in run(daemon, "backup", "verify")
+        assert "is proven: it was put back" in run(daemon, "backup", "verify", "--identity", str(tmp_path / "key"))
+    run(daemon, "backup", "restore", Path(made["file"]).name, "--replace", "--identity", str(tmp_path / "key"))
+    with daemon:
+        assert "The ferry goes at six." in run(daemon, "chat", "-m", "notes", "--wait")
+    assert not list(daemon.home.glob(f"{UNDER_WAY}*"))
+
+
+@pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}")
+def test_one_agent_comes_back_into_a_database_which_goes_on(tmp_path: Path) -> None:
+    with PostgresServer() as server:
+        url = server.add_database("first")
+        daemon = DaemonProcess(tmp_path / "home", sessions_provider="demo", store_unsafe="true", store_url=url)
+        with daemon:
+            run(daemon, "chat", "-m", "hello", "--wait")
+            run(daemon, "memory", "add", "home", "The bins go on Tuesday.")
+            run(daemon, "backup", "create", str(tmp_path / "b.tar.gz"))
+            run(daemon, "memory", "add", "home", "The bins go on Friday.")
+            refused = daemon.gatepost("backup", "restore", str(tmp_path / "b.tar.gz"), "--group", "home", "--yes")
+            assert refused.returncode == 1 and "gatepost down" in refused.stderr
+        (daemon.home / "groups" / "home" / "later.txt").write_text("later")
+        assert "is put back" in run(daemon, "backup", "restore", str(tmp_path / "b.tar.gz"), "--group", "home", "--yes")
+        assert not (daemon.home / "groups" / "home" / "later.txt").exists()
+        with daemon:
+            kept = run(daemon, "memory", "list", "home")
+            assert "Tuesday" in kept and "Friday" not in kept
+            run(daemon, "chat", "-m", "hello again", "--wait")
             assert json.loads(run(daemon, "ledger", "check", "--json"))["unaccounted"] == 0

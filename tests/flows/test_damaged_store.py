@@ -17,6 +17,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow import store_watch
 from gatepost.flow.sessions.host import host_shortage
+from gatepost.serve.alerts import alert_loop, alert_messages
 from gatepost.store.engine.damage_check import check_tables
 from gatepost.store.engine.open_store import prepare_store
 from gatepost.store.engine.place import find_place
@@ -98,6 +99,7 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
+    monkeypatch.setattr(alert_loop, "LOOK_S", 0.05)
 
     def read_damaged(db: Db) -> None:
         raise apsw.CorruptError("database disk image is malformed")
@@ -117,6 +119,7 @@ async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.01)
+    monkeypatch.setattr(alert_loop, "LOOK_S", 0.01)
 
     def fail(*_: object) -> None:
         raise apsw.FullError("database or disk is full")
@@ -127,10 +130,10 @@ async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await gateway.store.write(add_owner, gateway.clock.now())
         with monkeypatch.context() as full:
-            full.setattr(store_watch, "add_owner_notices", fail)
+            full.setattr(alert_messages, "tell", fail)
             with pytest.raises(Unavailable, match="damaged"):
                 await gateway.store.read(read_damaged)
-            await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
+            await until(lambda: "alerts cannot be written down" in caplog.text, "a notice that cannot be written")
         await channel.wait_for(lambda sent: any("not well" in text for text in channel.texts(DIRECT)))
         assert len(channel.texts(DIRECT)) == 1
 
@@ -139,6 +142,7 @@ async def test_trouble_that_comes_and_goes_between_two_looks_is_told_to_owners_o
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.1)
+    monkeypatch.setattr(alert_loop, "LOOK_S", 0.1)
 
     def fail(db: Db) -> None:
         raise apsw.FullError("database or disk is full")
@@ -157,19 +161,20 @@ async def test_trouble_that_comes_and_goes_between_two_looks_is_told_to_owners_o
             await gateway.store.read(read_damaged)
         await channel.wait_for(lambda sent: len(channel.texts(DIRECT)) > 1)
     first, second = channel.texts(DIRECT)
-    assert "the disk is full" in first and "damaged" in second
+    assert "The disk is full" in first and "damaged" in second
 
 
 async def test_a_full_disk_that_refused_no_write_and_is_free_again_is_told_to_owners(
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
+    monkeypatch.setattr(alert_loop, "LOOK_S", 0.05)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await gateway.store.write(add_owner, gateway.clock.now())
         with monkeypatch.context() as full:
             full.setattr(host_shortage, "LEAST_FREE", 1 << 62)
             await gateway.sessions.host_limits.watch_floor()
-        await channel.wait_for(lambda sent: any("the disk is full" in text for text in channel.texts(DIRECT)))
+        await channel.wait_for(lambda sent: any("The disk is full" in text for text in channel.texts(DIRECT)))
         assert gateway.find_unready() == ""
 
 

@@ -164,11 +164,15 @@ def find_refusal_reason(rows: Sequence[AclRow], members: RoleMemberships, grante
     who = expand_roles([granter], members)
     if OPERATOR in who:
         return ""
+    return _find_refusal_reason([row for row in rows if concerns(row, who)], granter, wanted)
+
+
+def _find_refusal_reason(own: Sequence[AclRow], granter: str, wanted: AclRow) -> str:
+    """`own`: the rows that concern the granter."""
     if wanted.effect is AclEffect.DENY:
         return "only the operator can deny"
     if "*" in wanted.principal:
         return "only the operator can give to a pattern of principals"
-    own = [row for row in rows if concerns(row, who)]
     if any(row.effect is AclEffect.DENY and _overlaps(row, wanted) for row in own):
         return f"{granter} is denied {wanted.action} there itself"
     if not any(row.grant_option and row.effect is AclEffect.ALLOW and covers_row(row, wanted) for row in own):
@@ -186,17 +190,38 @@ def list_valid_rows(rows: Iterable[AclRow], members: RoleMemberships) -> tuple[A
 def _list_valid_rows(rows: tuple[AclRow, ...], edges: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[AclRow, ...]:
     members = dict(edges)
     ours = {granter: OPERATOR in expand_roles([granter], members) for granter in {row.granted_by for row in rows}}
-    held = [row for row in rows if ours[row.granted_by]]
+    held = _HeldRows([row for row in rows if ours[row.granted_by]])
     waiting = [row for row in rows if not ours[row.granted_by]]
-    grown = True
-    while grown and waiting:
-        grown = False
-        for row in list(waiting):
-            if not find_refusal_reason(held, members, row.granted_by, row):
-                held.append(row)
-                waiting.remove(row)
-                grown = True
-    return tuple(sorted(held, key=lambda row: row.id))
+    who = {row.granted_by: expand_roles([row.granted_by], members) for row in waiting}
+    before = -1
+    while waiting and before != len(waiting):
+        before, left = len(waiting), list[AclRow]()
+        for row in waiting:
+            if _find_refusal_reason(held.list_of(who[row.granted_by]), row.granted_by, row):
+                left.append(row)
+            else:
+                held.add(row)
+        waiting = left
+    return tuple(sorted(held.rows, key=lambda row: row.id))
+
+
+class _HeldRows:
+    """Rows by their principals: somebody who has given to hundreds must not cost their square."""
+
+    def __init__(self, rows: Iterable[AclRow]) -> None:
+        self.rows: list[AclRow] = []
+        self._named: dict[str, list[AclRow]] = {}
+        self._patterns: list[AclRow] = []
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: AclRow) -> None:
+        self.rows.append(row)
+        (self._patterns if "*" in row.principal else self._named.setdefault(row.principal, [])).append(row)
+
+    def list_of(self, who: frozenset[str]) -> list[AclRow]:
+        named = [row for each in who for row in self._named.get(each, ())]
+        return [*named, *(row for row in self._patterns if concerns(row, who))]
 
 
 def covers_row(held: AclRow, wanted: AclRow) -> bool:

@@ -15,6 +15,7 @@ _SENTENCES = {
     "untrusted_sender": "the platform does not prove who sent it",
     "sender_denied": "somebody decided that the sender may not speak here",
     "sender_expired": "nobody decided about the sender in time",
+    "sender_withdrawn": "nobody decided about the sender within an hour, and many others waited",
     "root_is_for_owners": "root hears owners alone",
     "budget_spent": "a budget is spent (`gatepost budget show` says which, and when it starts anew;"
     " `gatepost budget set` raises it)",
@@ -28,6 +29,7 @@ _SENTENCES = {
     "attachments_too_large": "the files were too large",
     "room_denied": "somebody decided that no agent answers there",
     "room_expired": "nobody decided in time which agent answers there",
+    "room_withdrawn": "nobody decided within an hour which agent answers there, and many others waited",
     "pairing_without_code": "it had no pairing code",
     "pairing_limited": "the sender had sent too many wrong codes",
     "pairing_code_used": "the pairing code was used before",

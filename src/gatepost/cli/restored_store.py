@@ -1,6 +1,7 @@
 """What a restore does where a home is not all there is: a database, and a folder that gateways share."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from gatepost import app
@@ -8,6 +9,7 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER
+from gatepost.serve.backups import group_restoring
 from gatepost.serve.backups.restoring import move_shared
 from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import URL, StorePlace, get_place, hide_password
@@ -28,6 +30,35 @@ def prepare_restored(home: Home) -> list[str]:
     copy_store_rows(StorePlace(home.store), place, lambda table: None)
     home.store.unlink()
     return [*said, f"its rows are in {hide_password(place.url)}"]
+
+
+def restore_group(home: Home, folder: str, source: Path, identity: str, agree: Callable[[list[str]], bool]) -> bool:
+    """Put one agent back, with the home's lock held. `agree` gets what will change. Return True if it was done."""
+    app.load_plugins(home)
+    return asyncio.run(_restore_group(home, folder, source, identity, agree))
+
+
+async def _restore_group(
+    home: Home, folder: str, source: Path, identity: str, agree: Callable[[list[str]], bool]
+) -> bool:
+    config = settings.load(home.path)
+    gateway = app.Gateway(home, config, SystemClock())
+    place = gateway.home
+    try:
+        name = gateway.lease.name if gateway.lease is not None else ""
+        plan = await group_restoring.lay_out(place, gateway.store, gateway.clock, folder, source, identity, name)
+        if not agree(group_restoring.describe(plan)):
+            return False
+        group_restoring.begin(place, plan)
+        await group_restoring.finish(place, gateway.store, gateway.channels, config, gateway.clock)
+        return True
+    finally:
+        group_restoring.forget(place)
+        await gateway.models.close()
+        gateway.files.close()
+        gateway.store.close()
+        if gateway.lease is not None:
+            await asyncio.to_thread(gateway.lease.stop)
 
 
 async def _begin_anew(home: Home) -> None:

@@ -68,6 +68,21 @@ class KeySet:
         key = self.keys.get(key_id)
         return None if key is None else hmac.digest(key, f"gatepost {purpose}".encode(), hashlib.sha256)
 
+    @classmethod
+    def parse(cls, raw: bytes, where: str) -> "KeySet":
+        """Parse what `to_json` wrote. An error never quotes the content."""
+        broken = SetupError(f"the key ring in {where} is damaged or none; bring the right one back")
+        try:
+            written = msgspec.json.decode(raw, type=_KeyringJson)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise broken from None
+        if written.current not in written.keys or any(len(key) != KEY_BYTES for key in written.keys.values()):
+            raise broken
+        return cls(written.current, written.keys)
+
+    def to_json(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(_KeyringJson(self.current, dict(self.keys)))) + b"\n"
+
     def open(self, sealed: SealedValue, about: tuple[str, ...]) -> bytes:
         if sealed.key_id not in self.keys:
             raise UnsealError(f"it was sealed with the key {sealed.key_id}, which is not in the key ring")
@@ -109,9 +124,9 @@ class Keyring:
     def read(self) -> KeySet | None:
         """The ring; None if the home has none yet. One that cannot be read is never taken for none."""
         if self._given:
-            return _parse(self._given.encode("utf-8", "surrogateescape"), self.where)
+            return KeySet.parse(self._given.encode("utf-8", "surrogateescape"), self.where)
         raw = _read_owned(self._path) if self._credential is None else _read(self._credential)
-        return None if raw is None else _parse(raw, self.where)
+        return None if raw is None else KeySet.parse(raw, self.where)
 
     def add_key(self) -> KeySet:
         """Make a new key the current one, in a ring of its own if there is none. On the disk when this returns."""
@@ -120,6 +135,13 @@ class Keyring:
             before = self.read()
             keys = {**(before.keys if before else {}), key_id: AESGCM.generate_key(KEY_BYTES * 8)}
             return self._write(KeySet(key_id, keys))
+
+    def add_keys(self, more: KeySet) -> KeySet:
+        """Take keys of a kept copy in. The current one stays; in a home without a ring it is that of the copy."""
+        with _changing:
+            before = self.read()
+            keys = {**more.keys, **(before.keys if before else {})}
+            return self._write(KeySet(before.current if before else more.current, keys))
 
     def remove_keys(self, key_ids: Collection[str]) -> KeySet:
         """Take keys out for good; the current one stays whatever is asked."""
@@ -140,9 +162,7 @@ class Keyring:
             temporary.unlink(missing_ok=True)
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
-                file.write(
-                    msgspec.json.format(msgspec.json.encode(_KeyringJson(ring.current, dict(ring.keys)))) + b"\n"
-                )
+                file.write(ring.to_json())
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._path)
@@ -188,15 +208,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SetupError(f"the key ring {path} cannot be read: {error.strerror}") from None
-
-
-def _parse(raw: bytes, where: str) -> KeySet:
-    """Parse a key ring. An error never quotes the content."""
-    broken = SetupError(f"the key ring in {where} is damaged or none; bring the right one back")
-    try:
-        written = msgspec.json.decode(raw, type=_KeyringJson)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise broken from None
-    if written.current not in written.keys or any(len(key) != KEY_BYTES for key in written.keys.values()):
-        raise broken
-    return KeySet(written.current, written.keys)

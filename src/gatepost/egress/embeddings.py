@@ -70,11 +70,15 @@ class EmbeddingCostBound(Struct, frozen=True):
         return self.price.worst(self.tokens.input, 0)
 
     def actual(self, bill: Bill) -> CallCost:
-        """By the tokens that the endpoint counts; all of it if it counts none."""
+        """By the tokens that the endpoint counts, which are not believed beyond the bytes; all of it if it counts
+        none."""
         usage = bill.measured.usage
         if bill.free:
             return CallCost(0)
-        return CallCost(self.price.of(usage), usage) if usage is not None else CallCost(self.worst, measured=False)
+        if usage is None:
+            return CallCost(self.worst, measured=False)
+        read = TokenCounts(input=min(usage.input, self.tokens.input))
+        return CallCost(self.price.of(read), read)
 
 
 class UnreadableTexts(Exception):

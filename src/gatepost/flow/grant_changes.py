@@ -2,6 +2,8 @@
 row that its giver cannot give and a membership that closes a circle never get in.
 """
 
+from collections.abc import Sequence
+
 from gatepost.access import acl as judged
 from gatepost.access import choices, grants
 from gatepost.access.choices import Permission
@@ -64,6 +66,22 @@ def check_ruled_room(subject: Subject, room: str) -> None:
 
 def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
+    (added,) = add_rows(db, [new], now)
+    return added
+
+
+def add_rows(db: Db, added: Sequence[AclRow], now: int) -> list[AclRow]:
+    """Add several rows of one giver, who is judged once by the rows that there were."""
+    members = acl.list_members(db)
+    valid = judged.list_valid_rows(acl.list_rows(db), members)
+    for new in added:
+        _check_row(new)
+        if why := judged.find_refusal_reason(valid, members, new.granted_by, new):
+            raise Refused(new.granted_by, "grant", str(new), why)
+    return [acl.put(db, new, now) for new in added]
+
+
+def _check_row(new: AclRow) -> None:
     space, _, rest = new.principal.partition(":")
     if new.principal.split() != [new.principal] or not ((space and rest) or new.principal == acl.ANYWHERE):
         raise Invalid("principal", f"{new.principal!r}; write folder:acme/eng, role:ops, telegram:user/9 or a pattern")
@@ -73,12 +91,6 @@ def add_row(db: Db, new: AclRow, now: int) -> AclRow:
         raise Invalid("action", f"{new.action!r}; there are: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin, *")
     if (wrong := judged.find_syntax_error(new)) is not None:
         raise Invalid(*wrong)
-    members = acl.list_members(db)
-    if why := judged.find_refusal_reason(
-        judged.list_valid_rows(acl.list_rows(db), members), members, new.granted_by, new
-    ):
-        raise Refused(new.granted_by, "grant", str(new), why)
-    return acl.put(db, new, now)
 
 
 def replace_opposite(db: Db, new: AclRow, now: int) -> AclRow:

@@ -20,6 +20,9 @@ from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.messages.text import clean
 
 AGENTS, SKILLS = "AGENTS.md", "skills"
+# By such names the prompt, and agents' own programs in whatever folder they work, take a file for instructions. Others
+# are for whoever reads.
+_TOLD = re.compile(r"(?!(?:CHANGELOG|CONTRIBUTING|LICENSE|NOTES|README|TODO)\.)[A-Z]+(?:\.[a-z]+)?\.md\Z")
 LARGEST_FILE = 64 * 1024  # bytes
 MOST_FILES, DEEPEST = 500, 8  # below skills/, and of the rest
 MOST_ENTRIES = 2000  # files and folders that one look sees
@@ -155,7 +158,7 @@ def write_file(home: Home, folder: str, path: str, text: str, version: str, uid:
 def give_file(home: Home, folder: str, path: str, data: bytes, uid: int | None) -> WrittenGroupFile:
     """Put a new file beside the agent's own. One that is there already is not replaced: it may be the agent's work."""
     check_path(path)
-    if is_instruction(path):
+    if is_instruction(path) or _TOLD.match(path.rpartition("/")[2]):
         raise Invalid("path", f"{path[:80]} is what the agent is told; change it in its editor")
     with _writing, open_untrusted(home.groups) as root:
         if root.exists(f"{folder}/{path}"):

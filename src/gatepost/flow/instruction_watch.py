@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from gatepost.access.policy import list_ancestors
 from gatepost.core import log
-from gatepost.core.clock import Clock
+from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
@@ -20,12 +21,15 @@ from gatepost.flow.gateways.folder_check import find_elsewhere
 from gatepost.flow.group_files import AGENTS, read_file
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import groups, instructions
-from gatepost.store.sessions.instructions import InstructionSource
+from gatepost.store.sessions.instructions import InstructionSource, NewestVersion
 
 LOOK_S = 60.0
 MOST_AT_ONCE = 50  # files that one look reads
 MORE_S = 1.0  # until the next look, if there were more
 FIRST = "gatepost"  # who it was by, of the version that was there when somebody first looked
+UNSURE = "agent-or-machine"  # who it was by, where a program of an agent may have run
+AFTER_TURNS = HOUR  # programs of an agent may run on for so long
+SAVED_WITHIN = 100_000  # microseconds: an editor writes a file, and then puts it in its place
 
 _log = log.get("instructions")
 
@@ -44,13 +48,19 @@ class FoundText(Struct, frozen=True):
     digest: str
     text: str
     changed_at: int
+    inode_changed_at: int
+
+    @property
+    def is_dated(self) -> bool:
+        """Return True if nobody set the date: that changes the date of the inode, which nobody sets."""
+        return 0 <= self.inode_changed_at - self.changed_at <= SAVED_WITHIN
 
 
 class InstructionWatch:
     def __init__(self, store: Store, home: Home, clock: Clock) -> None:
         self._store, self._home, self._clock = store, home, clock
         self._known: dict[str, FileDate] = {}
-        self._looked_at = clock.now()
+        self._looked_at: int | None = None
 
     async def run(self) -> None:
         await WakeLoop(_log.warning, "instructions could not be looked at", pause_s=LOOK_S).run(self.check)
@@ -95,26 +105,41 @@ def read_texts(home: Home, folders: Sequence[str]) -> list[FoundText]:
         with suppress(Invalid, NotFound):
             file = read_file(home, folder, AGENTS)
             with open_untrusted(home.groups) as root:
-                changed_at = root.stat(f"{folder}/{AGENTS}").st_mtime_ns // 1000
-            found.append(FoundText(folder, file.version, file.text, changed_at))
+                seen = root.stat(f"{folder}/{AGENTS}")
+            dates = seen.st_mtime_ns // 1000, seen.st_ctime_ns // 1000
+            found.append(FoundText(folder, file.version, file.text, *dates))
     return found
 
 
-def record_found(db: Db, found: Sequence[FoundText], before: int, now: int) -> None:
-    """Keep what is not the newest version of its group. `before`: when somebody looked last."""
-    known = instructions.list_newest_digests(db, [each.folder for each in found])
+def record_found(db: Db, found: Sequence[FoundText], before: int | None, now: int) -> None:
+    """Keep what is not the newest version of its group. `before`: when somebody looked last; None: nobody did."""
+    known = instructions.list_newest(db, [each.folder for each in found])
     for each in found:
-        if known.get(each.folder) != each.digest and groups.get(db, each.folder) is not None:
-            first = each.folder not in known
-            record_change(db, each, before, now, is_first=first)
+        newest = known.get(each.folder)
+        if (newest is None or newest.digest != each.digest) and groups.get(db, each.folder) is not None:
+            _record_change(db, each, newest, before, now)
 
 
-def record_change(db: Db, found: FoundText, before: int, now: int, *, is_first: bool) -> None:
-    """A date outside of the time since the last look was set by somebody: then the whole time counts. Of the first
-    version nobody knows who wrote it."""
-    said = before <= found.changed_at <= now
-    since, until = (found.changed_at, found.changed_at) if said else (before, now)
-    own = not is_first and instructions.was_at_work(db, found.folder, since, until)
-    at = min(found.changed_at, now) if said or is_first else now
-    by = FIRST if is_first else f"agent:{found.folder}" if own else ""
+def _record_change(db: Db, found: FoundText, newest: NewestVersion | None, before: int | None, now: int) -> None:
+    """Of the first version nobody knows who wrote it."""
+    dated = found.is_dated and found.inode_changed_at <= now
+    if newest is None:
+        by, at = FIRST, min(found.changed_at, now)
+    elif dated:
+        by, at = _find_writer(db, found.folder, found.changed_at, found.inode_changed_at), found.inode_changed_at
+    elif before is not None:
+        by, at = _find_writer(db, found.folder, before, now), now
+    else:
+        by, at = UNSURE if _may_have_run(db, found.folder, newest.written_at, now) else "", now
     instructions.add(db, found.folder, found.digest, found.text, InstructionSource.FOUND, by, at)
+
+
+def _find_writer(db: Db, folder: str, since: int, until: int) -> str:
+    """Return who changed a file at some moment of that time. Agents of the groups above can write it, too."""
+    if instructions.was_at_work(db, [folder], since, until):
+        return f"agent:{folder}"
+    return UNSURE if _may_have_run(db, folder, since, until) else ""
+
+
+def _may_have_run(db: Db, folder: str, since: int, until: int) -> bool:
+    return instructions.was_at_work(db, [folder, *list_ancestors(folder)], since - AFTER_TURNS, until)

@@ -26,6 +26,7 @@ from gatepost.store.rights import audit, tokens
 from gatepost.store.rights.tokens import InvitedRights, NewToken, Token, TokenKind
 from gatepost.store.sessions import groups
 
+INVITED_BY = "invite:"  # how what an invitation gave names it
 MOST_USES = 1000
 LONGEST_ON_PAGE = 30 * DAY  # an invitation that signs somebody in
 ACTION = "invite.accept"
@@ -179,7 +180,7 @@ def _find_accepted(db: Db, code: str, sender: str) -> str:
 
 def get_origin(token: Token) -> str:
     """How a membership and a newcomer name the invitation that they came by."""
-    return f"invite:{token.id}"
+    return f"{INVITED_BY}{token.id}"
 
 
 def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
@@ -207,7 +208,7 @@ def _add_member(db: Db, code: str, token: Token, who: Applicant, now: int) -> Jo
     person = identities.get_person(db, who.sender)
     users.add(db, person, who.name, now)
     users.add_member(db, person, folder, get_origin(used), now)
-    invited_rights.give(db, person, used.created_by, folder, used.rights, get_origin(used), now)
+    invited_rights.give(db, person, used.created_by, folder, used.rights, now)
     given = {"token": used.id, "folder": folder, "person": person, "rights": used.rights}
     _record(db, now, who.sender, "done", {**given, "invited_by": used.created_by})
     led = _add_way(db, used, who, folder, now)

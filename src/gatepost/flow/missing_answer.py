@@ -31,7 +31,7 @@ MOST_AHEAD = 99
 ORDINALS = ("", "second", "third", "fourth", "fifth")
 NOBODY = "No agent is set up for this chat."
 LISTENS = "It was not addressed to an agent: the agent here answers only when it is mentioned."
-_STRANGERS = ("unknown_sender_strict", "unknown_sender_request_approval", "sender_expired")
+_STRANGERS = ("unknown_sender_strict", "unknown_sender_request_approval", "sender_expired", "sender_withdrawn")
 _SPENT = "budget_spent"
 
 

@@ -1,7 +1,7 @@
 """The store of a running gateway, watched: what a start had no time to look at, and what a read or a write met.
 
-One place says what is wrong with it (`find_trouble`): health, status, the overview and `/readyz` ask it, and owners are
-told once.
+One place says what is wrong with it (`find_trouble`): health, status, the overview and `/readyz` ask it. An alert tells
+owners (`list_untold`).
 
 A start also finds out whether the store is still the one that it was (`StoreLife`). While the gateway runs, the machine
 remembers how far it has come; see `store/gateways/incarnations.py`. A store that several gateways share has no such
@@ -21,7 +21,6 @@ from gatepost.core.home import Home
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
 from gatepost.store.engine.damage_check import DISK_FULL, READ_ONLY, WAY_BACK, check_tables
@@ -42,7 +41,7 @@ from gatepost.store.gateways.machine_memory import (
 from gatepost.store.port import Db, OpenStore, Store
 
 LOOK_S = 5.0
-AGAIN = 600_000_000  # microseconds, until owners are told of the same trouble once more if it comes and goes
+MOST_UNTOLD = 10
 LOST = (
     f"its file was removed or replaced while the gateway runs. It is saved as {SAVED} in the home, now and when the"
     f" gateway stops: {PUT_BACK}. {OLD_LOG}"
@@ -59,22 +58,21 @@ class StoreWatch:
         self,
         home: Home,
         store: OpenStore,
-        clock: Clock,
         events: EventBus,
-        channels: ChannelInstances,
         pop_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
         file: str = "",
     ) -> None:
         """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
-        self._home, self._store, self._clock, self._events, self._channels = home, store, clock, events, channels
+        self._home, self._store, self._events = home, store, events
         self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
         self._damage, self._lost, self._read_only = "", "", False
-        self._noticed, self._unreported = "", ""  # the trouble that was last seen, and that owners do not know of yet
-        self._notified, self._notified_at = "", 0
+        self._noticed = ""  # the trouble that was last seen
+        self._current: tuple[str, ...] = ()
+        self._untold = dict[str, None]()  # that no alert was made of yet, in its order
 
     def find_trouble(self) -> str:
         """Why nobody should rely on the store; '' if nothing is known."""
@@ -104,24 +102,32 @@ class StoreWatch:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             await self._check_file()
-            await self._notice(self.find_trouble() or self._find_full_disk(), self._store.pop_trouble())
+            self._notice(self.find_trouble() or self._find_full_disk(), self._store.pop_trouble())
             await asyncio.sleep(LOOK_S)
 
     def _find_full_disk(self) -> str:
         """Return why a full disk is trouble, although writes into space that the file has may still be taken."""
         return DISK_FULL if self._pop_full() and self._file else ""
 
-    async def _notice(self, trouble: str, met: str) -> None:
-        """A full disk takes no notice to owners, so they are told as soon as it can be written, also afterwards. `met`:
+    def _notice(self, trouble: str, met: str) -> None:
+        """A full disk takes no alert, so what was met is kept until one could be written, also afterwards. `met`:
         trouble that a write met since the last look, although it may be over."""
         if (seen := trouble or met) and seen != self._noticed:
             _log.error("the store is not well", trouble=seen)
             self._events.operation()
-            if seen != self._notified or self._clock.now() - self._notified_at > AGAIN:
-                self._unreported = seen
         self._noticed = seen
-        if self._unreported and await self._notify_owners(self._unreported, is_over=not trouble):
-            self._notified, self._notified_at, self._unreported = self._unreported, self._clock.now(), ""
+        self._current = (trouble,) if trouble else ()
+        new = [each for each in (trouble, met) if each]
+        self._untold |= dict.fromkeys(new[: max(MOST_UNTOLD - len(self._untold), 0)])
+
+    def list_untold(self) -> tuple[str, ...]:
+        """Return what is wrong, and what was since the last alert about it."""
+        return tuple(dict.fromkeys((*self._untold, *self._current)))
+
+    def forget_told(self, told: Sequence[str]) -> None:
+        """An alert was made of these."""
+        for each in told:
+            self._untold.pop(each, None)
 
     async def _check_file(self) -> None:
         if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):
@@ -137,19 +143,6 @@ class StoreWatch:
         except Exception as error:  # noqa: BLE001  whatever it is, the gateway goes on or stops as it would
             _log.error("the store whose file is gone could not be saved", error=str(error))
             self._lost = f"{LOST}; it could not be saved ({error}), so do not stop the gateway before it can"
-
-    async def _notify_owners(self, trouble: str, *, is_over: bool) -> bool:
-        """False: that cannot be written now."""
-        now, is_or_was = self._clock.now(), "was not well for a while" if is_over else "is not well"
-        text = f"The store of this gateway {is_or_was}: {trouble}"
-        try:
-            rooms = await self._store.write(add_owner_notices, self._channels, f"store:{now}", text, now)
-        except GatepostError as error:
-            _log.error("owners could not be told of the store", error=str(error))
-            return False
-        for room in rooms:
-            self._events.room(*room)
-        return True
 
 
 class StoreLife:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from gatepost import __version__
 from gatepost.core.clock import SECOND
 from gatepost.core.money import MICRO
+from gatepost.serve.alerts.conditions import CONDITIONS
 from gatepost.serve.metrics import GatewayMeasurements
 from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store.money.ledger import StoreMeasurements
@@ -42,6 +43,9 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
     for each in gateway.channels:
         up.add_metric([each.instance, each.kind], each.is_well)
         restarts.add_metric([each.instance, each.kind], each.restarts)
+    alerts = GaugeMetricFamily("gatepost_alerts", "Open alerts, of all gateways together.", labels=["condition"])
+    for condition in CONDITIONS:
+        alerts.add_metric([condition], store.alerts.get(condition, 0))
     return [
         InfoMetricFamily("gatepost_build", "The version that runs.", value={"version": __version__}),
         gauge("start_time_seconds", "When the gateway started, as Unix time.", gateway.started_at / SECOND),
@@ -62,6 +66,7 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
         ),
         up,
         restarts,
+        alerts,
         *_list_trace_metrics(gateway.traces),
     ]
 

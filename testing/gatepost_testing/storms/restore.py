@@ -2,9 +2,9 @@
 and answers were on their way. The owner sends what was under way in one half of the rounds, and drops it in the other.
 """
 
+import json
 import random
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gatepost.store.gateways import incarnations
 from gatepost.store.rights.requests import RequestKind
+from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.platforms.base import EmulatedPlatform, ShownMessage
 from gatepost_testing.platforms.telegram import TelegramPlatform
 from gatepost_testing.platforms.zulip import ZulipPlatform
@@ -223,7 +224,7 @@ def make_backup(edge: EdgeGateway, chance: random.Random) -> TakenBackup:
     began, archive = edge.place, edge.folder / "backup.tar.gz"
     edge.people.write_for(chance.uniform(0.5, 2.0))
     backup_from = edge.place
-    edge.write_during(lambda: run_command(edge.daemon, "backup", str(archive)))
+    edge.write_during(lambda: run_command(edge.daemon, "backup", "create", str(archive)))
     return TakenBackup(archive, began, backup_from, edge.place)
 
 
@@ -242,8 +243,7 @@ def restore_backup(
     edge: EdgeGateway, chance: random.Random, taken: TakenBackup, *, killed: int, unread: frozenset[str], sends: bool
 ) -> RestoreRound:
     """Start a gateway that was ended from a backup, and have its owner decide about what was under way."""
-    restore_home(edge.daemon.home, taken.archive)
-    taken.archive.unlink()
+    put_back(edge.daemon, taken.archive)
     open_before, known_before = read_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
@@ -269,13 +269,11 @@ def restore_backup(
     )
 
 
-def restore_home(home: Path, archive: Path) -> None:
-    """As docs/operations.md says: into a folder that does not exist yet, with the key ring beside it."""
-    old = home.rename(home.with_name("old"))
-    home.mkdir(mode=0o700)
-    subprocess.run(["tar", "-xpzf", str(archive), "--numeric-owner", "-C", str(home)], check=True)
-    shutil.copy(old / "keyring.json", home / "keyring.json")
-    shutil.rmtree(old)
+def put_back(daemon: DaemonProcess, archive: Path) -> None:
+    """As an owner does. The home that is moved aside is not needed any more."""
+    put = json.loads(run_command(daemon, "backup", "restore", str(archive), "--replace", "--json"))
+    shutil.rmtree(put["before"])
+    archive.unlink()
 
 
 def list_unread(platform: EmulatedPlatform) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import stat
 import sys
 import tarfile
@@ -11,11 +12,17 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.files.private_files import UNDER_WAY
 from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.serve.backups import archive
+from gatepost.serve.backups.backup_folder import BackupProof, keep_proof
+from gatepost.serve.backups.emergency_kit import open_kit, read_sealed
+from gatepost.serve.backups.sealed_files import make_identity, measure_digest
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import MemoryFilter
+from gatepost.store.rights import secrets
 
 Run = Callable[..., Any]
 
@@ -154,3 +161,143 @@ def test_stranger_new_an_agent_cannot_make_a_backup_endless_nor_get_a_tree_left_
     assert {"groups/acme/a.bin", "media/web/10000"} <= set(found) and "groups/acme/b.bin" not in found
     assert max(each.count("/d") for each in found) < 150
     assert [each.replace("/d", "") for each in told["skipped"]] == ["groups/acme/b.bin", "groups/acme"]
+
+
+PASSPHRASE = "correct horse battery"
+
+
+def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("".join(f"{each}\n" for each in lines).encode())))
+
+
+def test_a_whole_home_comes_back_on_an_empty_machine_from_a_backup_and_the_kit_alone(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_lines(monkeypatch, PASSPHRASE, PASSPHRASE)
+    made = run("backup", "kit", str(tmp_path / "kit"), "--new-identity")
+    assert made.code == 0 and "encrypted to age1" in made.out
+    kit = (tmp_path / "kit").read_bytes()
+    assert stat.S_IMODE((tmp_path / "kit").stat().st_mode) == 0o600 and PASSPHRASE.encode() not in kit
+    backup = run("backup", "create", "--json").json["file"]
+    assert backup.endswith(".tar.gz.age") and (run("backup", "list", "--json").json)[0]["encrypted"]
+    assert "AGE-SECRET-KEY" not in "".join(each.read_text("latin1") for each in used.path.rglob("*") if each.is_file())
+    shutil.copy(backup, tmp_path / "b.age")
+    shutil.rmtree(used.path)
+
+    refused = run("--home", str(tmp_path / "new"), "backup", "restore", str(tmp_path / "b.age"))
+    assert refused.code == 1 and "--kit" in refused.err and not (tmp_path / "new").exists()
+    type_lines(monkeypatch, "another passphrase")
+    refused = run(
+        "--home", str(tmp_path / "new"), "backup", "restore", str(tmp_path / "b.age"), "--kit", str(tmp_path / "kit")
+    )
+    assert refused.code == 1 and "does not open with this passphrase" in refused.err
+    type_lines(monkeypatch, PASSPHRASE)
+    done = run(
+        "--home", str(tmp_path / "new"), "backup", "restore", str(tmp_path / "b.age"), "--kit", str(tmp_path / "kit")
+    )
+    assert done.code == 0, done.err
+    new = Home(tmp_path / "new")
+    assert (new.group("acme") / "AGENTS.md").is_file() and "Berlin" in (new.path / "gatepost.toml").read_text()
+    assert stat.S_IMODE((new.path / "keyring.json").stat().st_mode) == 0o600
+    (opened,) = read_snapshot(new.store, secrets.open_all, Keyring(new))
+    assert (opened[1], opened[3]) == ("WEATHER", b"hunter2hunter2")
+
+
+def test_the_trial_of_an_encrypted_backup_comes_before_it_and_counts_as_long_as_the_file_is_the_same(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity, recipient = make_identity()
+    (tmp_path / "key").write_text(identity)
+    assert run("settings", "set", "backup.recipients", recipient).code == 0
+    file = Path(run("backup", "create", "--json").json["file"])
+    untried = run("backup", "verify", file.name)
+    assert untried.code == 1 and "was not tried out before" in untried.err
+    keep_proof(file, BackupProof(at=1, digest=measure_digest(file), steps=("an agent answered",)))
+    assert "byte for byte" in run("backup", "verify", file.name).out
+    file.write_bytes(file.read_bytes() + b"x")
+    changed = run("backup", "verify", file.name)
+    assert changed.code == 1 and "is not the one that was encrypted" in changed.out
+    assert run("backup", "list", "--json").json[0]["proof"]["trouble"] != ""
+
+
+def test_a_kit_that_would_open_no_backup_or_is_easily_guessed_is_not_made(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, key = tmp_path / "kit", tmp_path / "key"
+    for lines, said in (((PASSPHRASE, "another one"), "not the same"), (("short", "short"), "shorter than 12")):
+        type_lines(monkeypatch, *lines)
+        told = run("backup", "kit", str(kit))
+        assert told.code == 1 and said in told.err
+    key.write_text(make_identity()[0])
+    assert run("settings", "set", "backup.recipients", make_identity()[1]).code == 0
+    for words in ((), ("--identity", str(key)), ("--new-identity",)):
+        told = run("backup", "kit", str(kit), *words)
+        assert told.code == 1 and "identity" in told.err
+    assert not kit.exists()
+
+
+def test_the_page_to_print_opens_as_the_kit_does(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "kit.html"
+    type_lines(monkeypatch, PASSPHRASE, PASSPHRASE)
+    assert run("backup", "kit", str(page), "--print").code == 0
+    text = page.read_text()
+    assert "--kit FILE" in text and str(used.path) in text and "current" not in text
+    found = open_kit(read_sealed(page), PASSPHRASE)
+    assert found.keys == Keyring(used).read() and found.folder == str(used.path / "backups")
+    (tmp_path / "no").write_text("no kit")
+    refused = run("backup", "restore", str(page), "--kit", str(tmp_path / "no"))
+    assert refused.code == 1 and "is no emergency kit" in refused.err
+
+
+def test_a_file_is_a_backup_when_it_is_whole_and_what_a_killed_maker_left_is_removed(
+    run: Run, used: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = used.path / "backups"
+    folder.mkdir()
+    for name in (f"{UNDER_WAY}1-gatepost-20260101T000000Z.tar.gz", f"{UNDER_WAY}2"):
+        (folder / name).write_text("half of one") if "Z" in name else (folder / name).mkdir()
+        os.utime(folder / name, (1, 1))
+    assert run("backup", "list", "--json").json == []
+    assert run("backup", "create").code == 0
+    (left,) = folder.iterdir()
+    assert left.name.endswith(".tar.gz")
+
+
+def test_one_agent_is_put_back_only_when_that_is_said_and_what_is_there_is_backed_up_first(
+    run: Run, used: Home
+) -> None:
+    note = used.group("acme") / "note.txt"
+    note.write_text("then")
+    file = Path(run("backup", "create", "--json").json["file"])
+    before = file.rename(file.with_name("gatepost-20260101T000000Z.tar.gz"))  # the next may come in the same second
+    note.write_text("now")
+    asked = run("backup", "restore", before.name, "--group", "acme")
+    assert asked.code == 0 and "--yes does it" in asked.out and note.read_text() == "now"
+    done = run("backup", "restore", before.name, "--group", "acme", "--yes")
+    assert done.code == 0 and "acme is put back" in done.out and note.read_text() == "then"
+    (made,) = [each for each in file.parent.iterdir() if each != before]
+    with tarfile.open(made) as tar:
+        found = tar.extractfile("groups/acme/note.txt")
+        assert found is not None and found.read() == b"now"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name a backup"),
+        (("--at", "yesterday"), "is no time"),
+        (("--at", "2020-01-01"), "there is no backup"),
+        (("x.tar.gz", "--at", "2020-01-01"), "give one of them"),
+        (("./b", "--group", "../acme"), "is no agent's folder"),
+        (("./b", "--group", "acme", "--replace"), "for a whole home"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(
+    run: Run, used: Home, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(used.path)
+    (used.path / "b").touch()
+    told = run("backup", "restore", *words)
+    assert told.code == 1 and said in told.err

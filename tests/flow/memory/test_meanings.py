@@ -30,7 +30,7 @@ from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.models import EMBEDDINGS, ModelEndpoint
-from gatepost_testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S, until
 
 NOW = 1_800_000_000_000_000
 ALIKE = {"alike": [["dog", "puppy", "hound"], ["money", "invoice", "bill"]]}
@@ -150,6 +150,34 @@ async def test_a_text_that_the_endpoint_refuses_holds_up_no_other_and_is_not_ask
         await desk.wait_for(4)
     assert sum("poison" in each for each in desk.asked) == 2  # with the others, and alone
     assert sorted(await desk.recall("puppy")) == ["a dog", "a hound"]
+
+
+async def test_an_endpoint_that_refuses_everything_for_a_while_costs_no_entry_its_meaning(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """As with a wrong name of the model: each entry was taken for unreadable, for good."""
+    desk.endpoint.play({**ALIKE, "unreadable": "o"})
+    await desk.add("a dog", "some food")
+    async with desk.working():
+        await until(lambda: ["hello"] in desk.asked)
+    assert await desk.store.read(memory_vectors.count, "text-embedding-3-small") == (2, 0)
+    desk.endpoint.play(ALIKE)
+    later = Desk(Home(tmp_path), desk.store, desk.endpoint)
+    async with later.working():
+        await later.wait_for(2)
+    assert await later.recall("puppy") == ["a dog"]
+
+
+@pytest.mark.parametrize("tokens", [2**40, 2**62])
+async def test_an_endpoint_that_counts_too_many_tokens_is_not_believed(desk: Desk, tokens: int) -> None:
+    """One answer spent a budget for years, or could not be written at all."""
+    desk.endpoint.play({**ALIKE, "embedding_tokens": tokens})
+    await desk.add("a dog")
+    async with desk.working():
+        await desk.wait_for(1)
+    [booked] = await desk.store.read(costs.list_sums, "group")
+    assert 0 < booked.micro < 10
+    assert await desk.store.read(reservations.sum_reserved) == 0
 
 
 async def test_an_endpoint_that_is_away_costs_nobody_an_answer(desk: Desk) -> None:

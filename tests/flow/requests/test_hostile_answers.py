@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.access.acl import list_valid_rows
 from gatepost.channels.contract import ChannelKind
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.accepted_message import IntakeResult, UnrecordedSender
@@ -19,6 +19,7 @@ from gatepost.flow.requests.card_delivery import find_facts
 from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, list_choices, make_card
 from gatepost.flow.requests.decide import decide
+from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.card import render_text
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.messages.outbound import Feature, Op
@@ -28,7 +29,7 @@ from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.rights import acl, audit, request_cards, requests
+from gatepost.store.rights import acl, audit, request_cards, requests, waiting_requests
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms, rooms
@@ -43,6 +44,7 @@ from .acme_people import deliver
 ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
 DIRECT, ROOM = "fake:direct/ada", "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+DAYLONG = AskingRules(escalate=600 * SECOND, expire=DAY, quorum=1)
 TWO = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=2)
 
 
@@ -237,29 +239,59 @@ def test_what_strangers_answer_is_counted_as_what_strangers_write(db: Db, sessio
     assert not receive(db, text, ADA, 3, skip_recording=True, **click).stranger
 
 
-def test_so_many_strangers_are_asked_about_and_no_more(db: Db, session_id: str) -> None:
-    held = 0
-    for number in range(unknown_senders.MOST_ASKED + 5):
-        sender = f"fake:user/{number}"
-        new = NewMessage(
-            instance="fake",
-            address=ROOM,
-            direction=Direction.IN,
-            sender=sender,
-            text="hello",
-            at=NOON,
-            platform_id=str(number),
-        )
-        message_id = messages.accept(db, new, NOON)
-        assert message_id is not None
-        held += unknown_senders.hold(db, CHANNELS, RULES, message_id, new, "acme", "guest", NOON) is not None
-    assert held == unknown_senders.MOST_ASKED
-    more = NewMessage(
-        instance="fake", address=ROOM, direction=Direction.IN, sender="fake:user/0", text="2", at=NOON, platform_id="x"
+def write_as_stranger(db: Db, name: str, now: int = NOON) -> bool:
+    """Return True if somebody is asked about them."""
+    new = NewMessage(
+        instance="fake",
+        address=ROOM,
+        direction=Direction.IN,
+        sender=f"fake:user/{name}",
+        text="hello",
+        at=now,
+        platform_id=f"{name}-{now}",
     )
-    message_id = messages.accept(db, more, NOON)
+    message_id = messages.accept(db, new, now)
     assert message_id is not None
-    assert unknown_senders.hold(db, CHANNELS, RULES, message_id, more, "acme", "guest", NOON) is not None
+    return unknown_senders.hold(db, CHANNELS, DAYLONG, message_id, new, "acme", "guest", now) is not None
+
+
+def list_asked_about(db: Db) -> set[str]:
+    return {each.name.removeprefix("fake:user/") for each in waiting_requests.list_of_people(db, "acme")}
+
+
+def test_so_many_strangers_are_asked_about_and_no_more(db: Db, session_id: str) -> None:
+    held = [write_as_stranger(db, str(number)) for number in range(unknown_senders.MOST_ASKED + 5)]
+    assert held.count(True) == unknown_senders.MOST_ASKED
+    assert write_as_stranger(db, "0", NOON + 1)
+
+
+def test_a_crowd_of_made_up_names_keeps_nobody_out_for_longer_than_an_hour(db: Db, session_id: str) -> None:
+    """Nobody decides about the first ones. Who comes an hour later is asked about, and the oldest may ask again."""
+    most = unknown_senders.MOST_ASKED
+    assert all(write_as_stranger(db, f"made-up-{number}", NOON + number) for number in range(most))
+    assert not write_as_stranger(db, "ann", NOON + HOUR - 1)
+    later = NOON + HOUR + most
+    assert write_as_stranger(db, "ann", later) and write_as_stranger(db, "ben", later)
+    move_due(db, DAYLONG, CHANNELS, later)
+    asked = list_asked_about(db)
+    assert len(asked) == most and {"ann", "ben"} < asked and not {"made-up-0", "made-up-1"} & asked
+    assert db.row("SELECT COUNT(*) FROM inbox WHERE state = 'refused' AND reason = 'sender_withdrawn'") == (2,)
+    assert write_as_stranger(db, "made-up-0", later + 1)  # it is no verdict about them
+    for number in range(unknown_senders.MOST_A_DAY):
+        write_as_stranger(db, f"further-{number}", later + 2 * HOUR)
+        move_due(db, DAYLONG, CHANNELS, later + 2 * HOUR)
+    assert len(list_asked_about(db)) == most  # and their cards are bounded
+    count = requests.count_of_kind_since(db, RequestKind.SENDER, "acme", NOON)
+    assert count <= unknown_senders.MOST_A_DAY
+
+
+def test_whoever_decides_about_the_oldest_of_a_crowd_does_so(db: Db, session_id: str) -> None:
+    for number in range(unknown_senders.MOST_ASKED):
+        write_as_stranger(db, str(number), NOON + number)
+    first = requests.find_last(db, RequestKind.SENDER, "acme", "fake:user/0")
+    assert first is not None and write_as_stranger(db, "ann", NOON + 2 * HOUR)
+    done = decide(db, CHANNELS, first.id, ALLOW_ALWAYS, ADA, NOON + 2 * HOUR)
+    assert done.decided
 
 
 def test_the_files_of_a_stranger_who_waits_are_bounded(db: Db, session_id: str) -> None:

@@ -12,11 +12,10 @@ from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.requests import unknown_rooms
 from gatepost.flow.requests.ask_approver import AskedRequest
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUPS, MOST_GROUPS, NEVER, make_group_choice
-from gatepost.flow.requests.decide import decide
+from gatepost.flow.requests.decide import decide, withdraw_crowded_out
 from gatepost.flow.requests.held_messages import read_room, sum_files
 from gatepost.flow.requests.unknown_rooms import (
     MOST_AN_HOUR,
-    MOST_ASKED,
     MOST_HELD,
     MOST_HELD_BYTES,
     MOST_OF_SENDER,
@@ -24,13 +23,14 @@ from gatepost.flow.requests.unknown_rooms import (
     may_hold,
     rank_groups,
 )
+from gatepost.flow.requests.unknown_senders import MOST_ASKED
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, requests, waiting_requests
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
@@ -120,7 +120,12 @@ def test_people_are_asked_about_so_many_rooms_at_once(db: Db) -> None:
     assert hold(db, room(98), MAL) is None
     for number in range(MOST_AN_HOUR, MOST_ASKED):
         assert hold(db, room(number), f"fake:user/{number}", now=NOON + HOUR + MINUTE)
-    assert hold(db, room(97), MAL, now=NOON + 2 * HOUR + MINUTE) is None
+    assert hold(db, room(97), MAL, now=NOON + HOUR + MINUTE) is not None  # the oldest gives way
+    first = requests.find_last(db, RequestKind.ROOM, "", unknown_rooms.make_name(room(0)))
+    assert first is not None
+    decision = withdraw_crowded_out(db, CHANNELS, first, NOON + HOUR + MINUTE)
+    assert decision is not None and decision.request.state is RequestState.WITHDRAWN
+    assert waiting_requests.count_of_people(db, "") == MOST_ASKED
 
 
 def test_nobody_is_asked_where_there_is_no_group_to_choose(db: Db) -> None:

@@ -22,7 +22,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
-from gatepost.store.people import users
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db, Row
 from gatepost.store.rights import acl, audit, requests
 from gatepost.store.rights.acl import AclRow
@@ -175,6 +175,28 @@ async def test_each_sees_what_their_rights_are_about_and_elsewhere_nothing(deps:
         assert list_said(await look(deps, ADA, words="secret")) == []
         assert "beta" not in str(found).casefold()
         await deps.store.write(lambda db: db.run("DELETE FROM acl WHERE principal = ?", (ADA,)))
+
+
+async def test_a_filter_by_a_name_does_not_tell_whose_it_is(deps: OperationDeps) -> None:
+    """Bob's messages come up for another name of his: whoever may not look at people learns that it is Bob's."""
+    other = "matrix:user/somebody"
+    await deps.store.write(identities.add, other, BOB, "test", NOON)
+    row = AclRow(id=0, principal=ADA, action="op:ledger.read", scope="beta")
+    await deps.store.write(acl.put, row, 1)
+    assert list_said(await look(deps, ADA, person=BOB))
+    assert list_said(await look(deps, ADA, person=other)) == []
+    await deps.store.write(acl.put, AclRow(id=0, principal=ADA, action="op:users.read", scope="root"), 1)
+    assert list_said(await look(deps, ADA, person=other)) == list_said(await look(deps, ADA, person=BOB))
+
+
+async def test_a_programs_token_sees_no_more_than_it_is_good_for(deps: OperationDeps) -> None:
+    """The operator made it for the audit log alone. Their own rights would show every message, cost and task."""
+    every = await look(replace(deps, scopes=("*",)))
+    assert list_said(every) == ALL
+    some = await look(replace(deps, scopes=("audit.read",)))
+    assert {each["kind"] for each in every["entries"]} > {"message", "cost"}
+    assert not {"message", "cost"} & {each["kind"] for each in some["entries"]}
+    assert "secret plan" not in str(some)
 
 
 @pytest.mark.parametrize("before", ["x", "m1.a1.c1", "m1.a1.c1.f-1", "m1.a1.c1.f1\n", "m²1.a1.c1.f1"])

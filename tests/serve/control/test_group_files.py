@@ -89,9 +89,11 @@ async def test_a_given_file_is_found_by_its_name_and_replaces_none(deps: Operati
     assert (done["path"], done["size"]) == ("reports/2026.pdf", 5)
     with pytest.raises(Invalid, match="another name"):
         await run(deps, "group.give_file", path="reports/2026.pdf", data=b"other")
-    for told in ("AGENTS.md", "skills/x/SKILL.md"):
+    others = ("PERSONA.md", "GEMINI.md", "AGENTS.override.md", "notes/CLAUDE.md")  # prompts, too
+    for told in ("AGENTS.md", "skills/x/SKILL.md", *others):
         with pytest.raises(Invalid, match="editor"):
             await run(deps, "group.give_file", path=told, data=b"x")
+    await run(deps, "group.give_file", path="README.md", data=b"%PDF")
     newest = (await deps.store.read(audit.list_latest, 1))[0]
     assert newest[3] == "group.give_file" and "PDF" not in str(newest).replace("pdf", "")
 

@@ -11,6 +11,7 @@ from gatepost.core.clock import DAY, HOUR
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import from_json
@@ -19,9 +20,10 @@ from gatepost.serve.control.operations.memory import AT_ONCE, MOST_IMPORTED
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import Memory, MemoryScope, MemoryTrust
-from gatepost.store.people import users
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rights import audit
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclRow
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.counting import CountingDb
@@ -144,6 +146,20 @@ async def test_what_was_exported_is_imported_once(desk: MemoryDesk) -> None:
     assert [(await desk.do("import", folder="beta", entries=text)).added for text in (exported, exported)] == [1, 0]
     assert (await desk.do("import", folder="beta", entries=many)).added == 2 * AT_ONCE + 1
     assert (await desk.do("search", folder="beta", query="numbers"))[0].text == "one"
+
+
+async def test_notes_of_another_program_are_imported_by_item_and_paragraph(desk: MemoryDesk) -> None:
+    notes = "# Ann\n- likes tea\n- **the bins**: Tuesdays\n\nLives in\nBern.\n---\n§\n## Work\nships on Fridays\n"
+
+    assert (await desk.do("import", folder="acme", entries=notes)).added == 4
+    assert {(each.about, each.text) for each in await desk.do("list")} == {
+        ("Ann", "likes tea"),
+        ("the bins", "Tuesdays"),
+        ("Ann", "Lives in Bern."),
+        ("Work", "ships on Fridays"),
+    }
+    with pytest.raises(Invalid, match="nothing to remember"):
+        await desk.do("import", folder="acme", entries="# Ann\n---\n")
 
 
 async def test_words_are_kept_out_of_the_audit_log(desk: MemoryDesk) -> None:
@@ -363,3 +379,19 @@ async def test_words_of_the_file_are_kept_out_of_the_audit_log(desk: MemoryDesk,
     rows = await desk.store.read(audit.list_latest, 100)
     assert "memory.sync" in {str(row[3]) for row in rows}
     assert "4711" not in "".join(str(row[-1]) for row in rows)
+
+
+async def test_an_entry_about_a_name_does_not_tell_whose_it_is(desk: MemoryDesk) -> None:
+    """Whoever may write an agent's memory, and not look at people, would learn Ann's name from any other of hers."""
+    writer, other = "fake:user/bob", "matrix:user/somebody"
+
+    def fill(db: Db) -> None:
+        identities.add(db, other, ANN, "test", NOW)
+        acl.put(db, AclRow(id=0, principal=writer, action="op:memory.write", scope="acme"), NOW)
+
+    await desk.store.write(fill)
+    add, own = OPERATIONS["memory.add"], replace(desk.deps, caller=writer)
+    assert await add(own, {"folder": "acme", "text": "x", "person": ANN})
+    with pytest.raises(NotFound):
+        await add(own, {"folder": "acme", "text": "y", "person": other})
+    assert await add(desk.deps, {"folder": "acme", "text": "z", "person": other})

@@ -7,9 +7,14 @@ import pytest
 from tests.serve.web.test_chat_agents import make_member, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
+from gatepost.serve.web.chat_places import list_threads as list_threads_of
 from gatepost.serve.web.chat_threads import LONGEST_NAME
+from gatepost.store.port import Db
 from gatepost.store.rooms import threads
 from gatepost.store.rooms.threads import NamedThread, ThreadMark
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost_testing.counting import CountingDb
 
 
 async def say(browser: httpx2.AsyncClient, text: str, thread: str, room: str) -> None:
@@ -88,3 +93,24 @@ async def test_names_and_marks_are_bounded(store: Any, monkeypatch: pytest.Monke
         assert await store.write(threads.set_mark, ANN, ("web", HOME, thread), ThreadMark.PINNED, 1) is fits
     assert await store.read(threads.list_names, "web", HOME) == {"one": "A name"}
     assert await store.read(threads.list_marks, ANN, "web", HOME) == {"one": ThreadMark.PINNED}
+
+
+async def test_a_list_reads_nothing_of_the_conversations_of_other_rooms(site: Any) -> None:
+    """It is read for each room of an owner's page, and in the writer when somebody names or pins one."""
+    hub = site.answerer.hub
+
+    def count(db: Db) -> int:
+        counting = CountingDb(db)
+        list_threads_of(counting, hub, HERS, ANN)
+        return counting.read_rows
+
+    def add_elsewhere(db: Db) -> None:
+        for number in range(300):
+            sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", f"fake:room/{number}", "t", 1)
+
+    await site.store.write(set_up)
+    async with site.signed_in() as owner:
+        await say(owner, "ours", "one", HERS)
+    before = await site.store.read(count)
+    await site.store.write(add_elsewhere)
+    assert await site.store.read(count) == before

@@ -44,6 +44,7 @@ FILES = {
     "0072_memory_vectors": "13297ed988310bee",
     "0073_instructions": "aba74e632b228b58",
     "0074_threads": "e67b4cd78b9c3484",
+    "0075_alerts": "dbfb6f41e1c4d3ee",
 }
 # Digests of what each step executes on an empty store. They were taken before it was folded into the file that has it.
 EXECUTED = {

@@ -43,7 +43,7 @@ ERASED_WITH = {
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
-    "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "database_lives",
+    "alerts", "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "database_lives",
     "duties", "egress_log", "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves",
     "group_places", "groups", "incarnations", "instructions", "link_signatures", "prompt_sizes",
     "restored_rows", "routes", "memory_views", "rule_state", "shared_folders",

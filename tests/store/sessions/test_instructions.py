@@ -5,7 +5,7 @@ from tests.store.conftest import NOON, Desk
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, instructions
-from gatepost.store.sessions.instructions import MOST_FOUND, MOST_WRITTEN, InstructionSource
+from gatepost.store.sessions.instructions import MOST_FOUND, MOST_WRITTEN, InstructionSource, NewestVersion
 
 FOUND, WRITTEN = InstructionSource.FOUND, InstructionSource.WRITTEN
 
@@ -17,7 +17,7 @@ def add(db: Db, name: str, source: InstructionSource = WRITTEN, text: str = "") 
 def test_a_version_is_kept_once_and_comes_again_after_another(desk: Desk) -> None:
     assert [add(desk.db, name) for name in ("a", "a", "b", "a")] == [True, False, True, True]
     assert [each.digest for each in instructions.list_for_group(desk.db, "acme")] == ["a", "b", "a"]
-    assert instructions.list_newest_digests(desk.db, ["acme", "beta"]) == {"acme": "a"}
+    assert instructions.list_newest(desk.db, ["acme", "beta"]) == {"acme": NewestVersion("a", NOON)}
 
 
 def test_what_was_found_pushes_out_nothing_that_a_person_wrote(desk: Desk) -> None:
@@ -47,10 +47,10 @@ def test_versions_go_with_their_group(desk: Desk) -> None:
 def test_an_agent_was_at_work_while_its_turn_ran(desk: Desk) -> None:
     turn = desk.begun("hello")
     begun = desk.now
-    assert instructions.was_at_work(desk.db, "acme", begun, begun)
-    assert not instructions.was_at_work(desk.db, "beta", begun, begun)
+    assert instructions.was_at_work(desk.db, ["acme"], begun, begun)
+    assert not instructions.was_at_work(desk.db, ["beta"], begun, begun)
     desk.now += MINUTE
     desk.finish(turn)
     desk.now += HOUR
-    assert instructions.was_at_work(desk.db, "acme", begun, begun)
-    assert not instructions.was_at_work(desk.db, "acme", desk.now, desk.now)
+    assert instructions.was_at_work(desk.db, ["acme"], begun, begun)
+    assert not instructions.was_at_work(desk.db, ["acme"], desk.now, desk.now)

@@ -14,6 +14,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "activity": CommandEntry("ledger", "Everything that happened, in words."),
     "agent": CommandEntry("agents", "Agents that work for you, without a chat."),
+    "alert": CommandEntry("alerts", "What is not well, and who was told."),
     "audit": CommandEntry("logs", "The audit log, and a check of its hash chain."),
     "backup": CommandEntry("store", "Make backups, prove that they can be put back, and put one back."),
     "bridge": CommandEntry(
@@ -59,7 +60,7 @@ COMMANDS = {
     "room": CommandEntry("routes", "The chats, and who may speak in each."),
     "route": CommandEntry("routes", "Which group gets a message."),
     "rule": CommandEntry("access", "Standing instructions that an agent gets in every turn."),
-    "sandbox": CommandEntry("sandboxes", "Look around where an agent lives."),
+    "sandbox": CommandEntry("sessions", "Look around where an agent lives."),
     "secret": CommandEntry("secrets", "Keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."),
     "service": CommandEntry("daemon", "The gateway as a service of this machine: install, status, logs, restart."),
     "session": CommandEntry("sessions", "The conversations of agents."),

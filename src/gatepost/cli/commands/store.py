@@ -1,27 +1,33 @@
 """`gatepost store` and `backup`: the store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of
+from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.passphrases import BackupOpening, opening_options, read_new_passphrase, read_opening
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
+from gatepost.core.files.private_files import make_whole_file
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
-from gatepost.serve.backups.archive import find_keyring, list_devices, write_archive
+from gatepost.serve.backups.archive import find_keyring, list_devices
 from gatepost.serve.backups.backup_folder import BackupProof
-from gatepost.serve.backups.proof import prove
+from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
+from gatepost.serve.backups.group_restoring import check_folder
+from gatepost.serve.backups.new_backup import describe_comparison, make_backup, prove_file
 from gatepost.serve.backups.restoring import is_free, restore
+from gatepost.serve.backups.sealed_files import make_identity, read_identity
 from gatepost.serve.control.answers import to_json
-from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
-
-if TYPE_CHECKING:
-    from gatepost.store.engine.store_copy import CopiedTable
+from gatepost.store.engine.open_store import copy_store_rows
+from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, has_store, hide_password
+from gatepost.store.engine.store_copy import CopiedTable
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
@@ -44,8 +50,6 @@ def copy_store(home: str | None, source: str, target: str, as_json: bool) -> Non
     together. Each table is read again and compared. Then set store.url, or remove it, and start the gateway. FROM stays
     as it is.
     """
-    from gatepost.store.engine.open_store import copy_store_rows
-
     place = home_of(home)
     old, new = _parse_place(place, "FROM", source), _parse_place(place, "TO", target)
     if old == new:
@@ -122,17 +126,13 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
     It goes to the folder of backups, or to FILE. The gateway may run. The key ring and the control token are left out,
     so that no backup opens the secrets in it. Keep the ring apart: it changes with the first secret and with `gatepost
     secret rotate`. The keys of channels' devices, logs, sockets and installed programs are left out, too.
+
+    With backup.recipients it is encrypted, and only they can open it. It is then proven before it is encrypted.
     """
     place = home_of(home)
-    if file is None:
-        folder = _find_backups(place)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        target = folder / backup_folder.make_name(SystemClock().now())
-    else:
-        target = file.expanduser().absolute()
-    found = write_archive(place, target)
+    made = make_backup(place, SystemClock(), file.expanduser().absolute() if file is not None else None, proven=prove)
+    target, found, proof = made.file, made.contents, made.proof
     size = target.stat().st_size
-    proof = _prove(target) if prove else None
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
         told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place), "proof": to_json(proof)}
@@ -170,46 +170,136 @@ def list_backups(home: str | None, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.pass_obj
-def verify_backup(home: str | None, name: str | None, as_json: bool) -> int:
+@opening_options
+def verify_backup(home: str | None, name: str | None, as_json: bool, identity: Path | None, kit: Path | None) -> int:
     """Prove that a backup can be put back: the newest, or NAME, or a path.
 
     It is unpacked into a folder of its own. A gateway brings it up to date there, checks ledger and audit log, and has
     the demo agent answer. It has no key, no channel and no task, and reaches nobody. Exit 1 if anything fails.
+
+    An encrypted one is tried out with --identity or --kit. Without them it is compared with what was encrypted right
+    after its trial.
     """
     place = home_of(home)
     target = _find_backup(place, name)
-    proof = _prove(target)
+    opening = read_opening(identity, kit)
+    proof = prove_file(target, opening.identity)
     if as_json:
         output.print_json({"file": str(target), **to_json(proof)})
         return int(bool(proof.trouble))
-    return _print_proof(target, proof)
+    return _print_proof(target, proof, "" if opening.identity else describe_comparison(proof))
+
+
+@backup_command.command("kit")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--identity", type=click.Path(path_type=Path), help="The file with the identity that opens your backups.")
+@click.option("--new-identity", is_flag=True, help="Make an identity that lies in the kit alone, and encrypt to it.")
+@click.option("--print", "as_page", is_flag=True, help="Make FILE a page to print, with the same sealed text on it.")
+@click.pass_obj
+def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_identity: bool, as_page: bool) -> None:
+    """Write the emergency kit to FILE: the key ring, the identity, where the backups are, and how to restore.
+
+    It asks for a passphrase, twice, which opens the kit; from a pipe it reads two lines. Keep the kit apart from the
+    backups, and the passphrase apart from the kit. Make a new one after `gatepost secret rotate`. Any `age` opens it.
+    """
+    place, target = home_of(home), file.expanduser().absolute()
+    if identity is not None and new_identity:
+        raise Invalid("--new-identity", "there is one already in --identity; give one of them")
+    if not has_store(place):
+        raise SetupError(f"there is no store in {place.path}, so there is nothing to restore with a kit")
+    text, recipient = ("", "") if not new_identity else make_identity()
+    if identity is not None:
+        text = read_identity(identity.expanduser())
+    if new_identity and settings.load_declared(place.path)[backup_folder.RECIPIENTS]:
+        raise Invalid("--new-identity", "backup.recipients is set; unset it first, or give its identity by --identity")
+    made = make_kit(place, SystemClock(), text)
+    sealed = seal_kit(made, read_new_passphrase())
+    with make_whole_file("FILE", target) as written:
+        written.write(render_page(made, sealed) if as_page else sealed)
+    output.print_line(f"{target}: the emergency kit, which its passphrase opens; keep it apart from the backups")
+    if not made.keyring:
+        output.print_line("there is no key ring yet: make a new kit after the first secret")
+    if recipient:
+        run_operation(place, "settings.set", {"name": backup_folder.RECIPIENTS.name, "value": recipient})
+        output.print_line(f"backups are encrypted to {recipient} from now on; only this kit opens them")
 
 
 @backup_command.command("restore")
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option("--group", "folder", metavar="FOLDER", help="Put only this agent back, and touch nobody else.")
+@click.option("--at", metavar="TIME", help="The newest backup that is not younger: 2026-01-31, or with a time of UTC.")
+@click.option("--yes", is_flag=True, help="With --group: do it. Without it, what would change is said.")
 @click.option("--replace", is_flag=True, help="Move the home that is there aside. It stays beside the new one.")
+@opening_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was restored as JSON.")
 @click.pass_obj
-def restore_backup(home: str | None, name: str, replace: bool, as_json: bool) -> int:
+def restore_backup(
+    home: str | None,
+    name: str | None,
+    folder: str | None,
+    at: str | None,
+    yes: bool,
+    replace: bool,
+    identity: Path | None,
+    kit: Path | None,
+    as_json: bool,
+) -> int:
     """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
 
     The home is the old one or the new one at every moment. The key ring of the old one is taken along. What was under
     way when the backup was made is held after the start, and the owner gets one card about it. Restore nothing that was
     in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that database, which must
     be empty.
-    """
-    from gatepost.cli.restored_store import prepare_restored  # heavy
 
+    An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
+
+    With --group one agent is put back: its folder, settings, routes, standing rules, memory, tasks, and what its
+    conversations remember. Rights, secrets and budgets stay as they are now, and so does what was said. A backup of
+    what is there is made first. What the agent has in flight is held for the owner.
+    """
     place = home_of(home)
-    source = _find_backup(place, name)
-    if not is_free(place.path) and home_lock.find_holder(place) is not None:
-        raise SetupError(f"a gateway runs on {place.path}; `gatepost down` first")
+    if name is None and at is None:
+        raise Invalid("NAME", "name a backup, or say by --at how old it is to be; `gatepost backup list` shows them")
+    if name is not None and at is not None:
+        raise Invalid("--at", "the backup is named already; give one of them")
+    source = _find_backup(place, name) if at is None else _find_at(place, at)
+    if folder is not None and replace:
+        raise Invalid("--replace", "that is for a whole home; --group puts one agent back into the home that is there")
+    opening = read_opening(identity, kit)
+    from gatepost.cli.restored_store import prepare_restored, restore_group  # heavy
+
+    if folder is None:
+        return _restore_home(place, source, opening, prepare_restored, replace=replace, as_json=as_json)
+    agree = partial(_agree, place, yes=yes)
+    with home_lock.acquire(place, patience=0):
+        done = restore_group(place, check_folder(folder), source, opening.identity, agree)
+    output.print_line(f"{folder} is put back" if done else "nothing was changed; --yes does it")
+    return 0
+
+
+def _restore_home(
+    home: Home,
+    source: Path,
+    opening: BackupOpening,
+    prepare_restored: Callable[[Home], list[str]],
+    *,
+    replace: bool,
+    as_json: bool,
+) -> int:
+    if not is_free(home.path) and home_lock.find_holder(home) is not None:
+        raise SetupError(f"a gateway runs on {home.path}; `gatepost down` first")
     notes = list[str]()
-    done = restore(source, place, replace=replace, prepare=lambda new: notes.extend(prepare_restored(new)))
+
+    def prepare(new: Home) -> None:
+        if opening.kit is not None and give_keys(opening.kit, new):
+            notes.append("the key ring is that of the kit, and what the home had besides")
+        notes.extend(prepare_restored(new))
+
+    done = restore(source, home, replace=replace, identity=opening.identity, prepare=prepare)
     if as_json:
         output.print_json({**to_json(done), "notes": notes})
         return 0
-    output.print_line(f"{place.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
+    output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
         output.print_line(f"the home that was there is {done.before}; remove it once all is well")
     for each in notes:
@@ -237,6 +327,33 @@ def prune_backups(home: str | None, as_json: bool) -> None:
         output.print_line("nothing was old enough to go")
 
 
+def _agree(home: Home, said: list[str], *, yes: bool) -> bool:
+    """Say what will change, and make a backup of what is there before it does."""
+    for line in said:
+        output.print_line(line)
+    if not yes:
+        return False
+    made = make_backup(home, SystemClock())
+    output.print_line(f"the home as it is now is in {made.file}")
+    return True
+
+
+def _find_at(home: Home, text: str) -> Path:
+    """The newest backup that was there at a moment."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid("--at", f"{text[:40]!r} is no time; write 2026-01-31, or 2026-01-31T18:00") from None
+    if len(text) <= len("2026-01-31"):
+        moment = moment.replace(hour=23, minute=59, second=59)  # a day is meant with its end
+    until = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    folder = _find_backups(home)
+    found = [each for each in backup_folder.list_backups(folder) if each.made_at <= until]
+    if not found:
+        raise Invalid("--at", f"there is no backup in {folder} of {text} or before; `gatepost backup list` shows them")
+    return folder / found[0].name
+
+
 def _find_backups(home: Home) -> Path:
     return backup_folder.find_folder(home, settings.load_declared(home.path))
 
@@ -257,18 +374,15 @@ def _find_backup(home: Home, name: str | None) -> Path:
     return folder / found[0].name
 
 
-def _prove(target: Path) -> BackupProof:
-    proof = prove(target)
-    backup_folder.keep_proof(target, proof)
-    return proof
-
-
-def _print_proof(target: Path, proof: BackupProof) -> int:
+def _print_proof(target: Path, proof: BackupProof, compared: str = "") -> int:
     for each in proof.steps:
         output.print_line(f"✓ {each}")
     if proof.trouble:
         output.print_line(output.colored(f"✗ {proof.trouble}", "bad"))
         return 1
+    if compared:
+        output.print_line(f"{target.name} was proven at {iso(proof.at)}; {compared}")
+        return 0
     output.print_line(f"{target.name} is proven: it was put back, and answered, in {proof.seconds:.1f} s")
     return 0
 

@@ -134,6 +134,13 @@ class UntrustedFolder:
         except NotFound:
             return
 
+    def move(self, relative: str, to: str) -> None:
+        """Move what is there to another place in this folder, where nothing may be. It is one step."""
+        with self._parent(relative) as (folder, name), self._parent(to) as (other, new):
+            if _kind(other, new) is not None:
+                raise Invalid(to, "is there already")
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+
     def copy_out(self, relative: str, target: Path, limit: int) -> int:
         """Copy a regular file to a new file of the host's own; how many bytes it had."""
         with self._open_file(relative) as fd:

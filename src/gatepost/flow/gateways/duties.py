@@ -18,8 +18,8 @@ from gatepost.core.settings import setting
 from gatepost.store.gateways.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
-PLACES, FILES, MEANINGS = "places", "files", "meanings"
-LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES, FILES, MEANINGS)
+PLACES, FILES, MEANINGS, ALERTS = "places", "files", "meanings", "alerts"
+LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES, FILES, MEANINGS, ALERTS)
 CHANNEL = "channel/"
 GIVE_UP_S = setting(
     "gateways.give_up_s",

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from gatepost.core import log
 from gatepost.core.clock import HOUR, MINUTE, Clock
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process.fencing import FenceCheck
 from gatepost.core.process.wake_loop import WakeLoop
@@ -32,6 +32,7 @@ PAUSE_S = 0.05  # between two batches: others' writes go first
 AGAIN_S = 60.0  # after trouble of the endpoint
 QUERY_S, BATCH_S = 2.0, 60.0  # for an answer: somebody waits for the first one
 LANE = "memory vectors"
+PLAIN = "hello"  # a text that any endpoint takes
 
 _log = log.get("memory")
 
@@ -124,14 +125,23 @@ class MemoryMeanings:
     async def _read_batch(
         self, endpoint: EmbeddingEndpoint, folder: str, entries: Sequence[UnreadEntry]
     ) -> list[tuple[int, Meaning]]:
-        """A text that the endpoint refuses has no meaning, and is not asked for again."""
+        """A text that the endpoint refuses, while it takes another one, has no meaning and is not asked for again."""
         try:
             found = await self._request(endpoint, Spender(folder, "", None), [each.text for each in entries], BATCH_S)
         except UnreadableTexts:
             if len(entries) == 1:
+                await self._check_reads(endpoint, folder)
                 return [(entries[0].id, Meaning(endpoint.model))]
             return [one for each in entries for one in await self._read_batch(endpoint, folder, [each])]
         return list(zip((each.id for each in entries), found, strict=True))
+
+    async def _check_reads(self, endpoint: EmbeddingEndpoint, folder: str) -> None:
+        """Raise Unavailable if the endpoint refuses every text: then it is about the model, or how it is asked."""
+        try:
+            await self._request(endpoint, Spender(folder, "", None), [PLAIN], BATCH_S)
+        except UnreadableTexts:
+            why = f"it refuses every text; look at {embeddings.MODEL.name} and {embeddings.DIMENSIONS.name}"
+            raise Unavailable("the endpoint for embeddings", why) from None
 
     async def _request(
         self, endpoint: EmbeddingEndpoint, spender: Spender, texts: Sequence[str], wait_s: float

@@ -100,6 +100,23 @@ def parse_view(text: str) -> list[ViewLine]:
     return [each for each in found if each.text]
 
 
+def parse_notes(text: str) -> list[tuple[str, str]]:
+    """Return (about, text) of each item and paragraph of notes in Markdown that another program kept. An item without
+    a name of its own is about the heading above it."""
+    spaced: list[str] = []
+    for raw in clean(text).splitlines():
+        apart = raw.lstrip().startswith("#") or not any(map(str.isalnum, raw))  # rules, and signs between entries
+        spaced += ["", raw if any(map(str.isalnum, raw)) else "", ""] if apart else [raw]
+    heading, found = "", []
+    for line in parse_view("\n".join(spaced)):
+        if line.text.startswith("#"):
+            heading = line.text.strip("# ")[:LONGEST_ABOUT]
+        else:
+            about, said = split_line(line.text)
+            found.append((about or heading, said))
+    return found
+
+
 def _find_mark(text: str) -> re.Match[str] | None:
     at = text.rfind("<!--", max(len(text) - _LONGEST_MARK, 0))
     return _MARK.match(text, at) if at >= 0 else None

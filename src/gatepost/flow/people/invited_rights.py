@@ -1,17 +1,15 @@
-"""Rights that an invitation gives: rows of the access list in the name of the inviter, and a role.
+"""Rights that an invitation gives: rows of the access list in the name of the inviter.
 
 They never exceed those of the inviter. That is judged when the invitation is made and again when it is accepted, and
-the rows end when the inviter loses what they gave.
+the rows end when the inviter loses what they gave. A role would not: nobody looks at who gave it.
 """
 
 from collections.abc import Iterator
 
 from gatepost.access import acl as judged
 from gatepost.access.operation_rights import OperationRights
-from gatepost.flow import grant_changes, sender_rights
+from gatepost.flow import grant_changes
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.store.people import users
-from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclRow
@@ -35,8 +33,12 @@ MANAGING = (
     "rules.read",
     "rules.write",
 )
-COMMANDING = ("admin", "owner")
-RIGHTS = {InvitedRights.TALK: (), InvitedRights.COSTS: COSTS, InvitedRights.MANAGE: MANAGING}
+ADMIN = "admin"
+ACTIONS = {
+    InvitedRights.TALK: (),
+    InvitedRights.COSTS: tuple(f"op:{each}" for each in COSTS),
+    InvitedRights.MANAGE: (ADMIN, *(f"op:{each}" for each in MANAGING)),
+}
 NOT_YOURS = "nobody gives more than they may do and pass on themselves"
 
 
@@ -57,22 +59,17 @@ def find_excess(db: Db, inviter: str, folder: str, rights: InvitedRights) -> str
         return "they may not invite anybody there"
     if own.is_operator:
         return ""
-    if rights is InvitedRights.MANAGE and sender_rights.find_rights(db, inviter, folder) not in COMMANDING:
-        return NOT_YOURS
     valid = judged.list_valid_rows(rows, members)
     wanted = _list_rows("somebody:new", inviter, folder, rights)
     return next((NOT_YOURS for each in wanted if judged.find_refusal_reason(valid, members, inviter, each)), "")
 
 
-def give(db: Db, person: str, inviter: str, folder: str, rights: InvitedRights, origin: str, now: int) -> None:
-    """`origin`: how the role names the invitation. Raises Refused for what the inviter cannot give."""
-    for row in _list_rows(person, inviter, folder, rights):
-        grant_changes.add_row(db, row, now)
-    if rights is InvitedRights.MANAGE:
-        users.add_role(db, person, UserRole.ADMIN, folder, origin, now)
+def give(db: Db, person: str, inviter: str, folder: str, rights: InvitedRights, now: int) -> None:
+    """Raises Refused for what the inviter cannot give."""
+    grant_changes.add_rows(db, [*_list_rows(person, inviter, folder, rights)], now)
 
 
 def _list_rows(person: str, inviter: str, folder: str, rights: InvitedRights) -> Iterator[AclRow]:
     by = acl.OPERATOR if inviter == OPERATOR else inviter
-    for each in RIGHTS[rights]:
-        yield AclRow(id=0, principal=person, action=f"op:{each}", scope=f"{folder}/**", granted_by=by)
+    for each in ACTIONS[rights]:
+        yield AclRow(id=0, principal=person, action=each, scope=f"{folder}/**", granted_by=by)

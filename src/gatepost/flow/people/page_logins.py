@@ -8,9 +8,10 @@ from itertools import count
 
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid
-from gatepost.flow.groups import WEB_PERSON
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.people.personal_routes import add_page_route
-from gatepost.store.people import identities, logins, users
+from gatepost.store.people import identities, logins, person_removal, users
+from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
@@ -21,6 +22,7 @@ OUR_NAMES = frozenset({"gatepost", "the operator", "operator", "the gateway"})  
 UNSEEN = frozenset({"Cf", "Cc", "Cn", "Co", "Cs"})  # categories of signs that nobody sees
 SHORTEST_NAME, LONGEST_NAME = 2, 30
 _NO_NAME = re.compile(r"[^a-z0-9]+")
+_NAME = re.compile(r"[^\s=,!]+")  # in the conditions of a row
 
 
 def issue_for_person(db: Db, named: str, now: int) -> tuple[str, str]:
@@ -65,10 +67,14 @@ def _make_plain(name: str) -> str:
 
 
 def _is_free(db: Db, identity: str) -> bool:
-    """Return True if nobody has this identity, and nothing was given to it."""
+    """Return True if nobody has this identity, and nothing was given, sent or written to it before somebody has."""
     if users.get_roles(db, identity) != SenderRoles(known=False) or identity in acl.list_members(db):
         return False
-    return not any(row.principal == identity for row in acl.list_rows(db))
+    if any(identity in (row.principal, *_NAME.findall(row.predicate)) for row in acl.list_rows(db)):
+        return False
+    room = WEB_ROOM + identity.removeprefix(IDENTITY)
+    scope = PersonScope((identity,), (("web", room),))
+    return not person_removal.list_named_routes(db, scope) and not any(person_removal.count(db, scope).values())
 
 
 def _list_names(name: str) -> Iterator[str]:
@@ -86,7 +92,7 @@ def _add_identity(db: Db, person: str, now: int) -> str:
     user = users.get(db, person)
     called = (user.name if user else "") or person.rpartition("/")[2]
     wanted = _list_names(_make_name(called))
-    identity = next(each for each in wanted if users.get(db, each) is None and identities.get(db, each) is None)
+    identity = next(each for each in wanted if _is_free(db, each))
     users.add(db, identity, called, now)
     identities.add(db, identity, person, "gatepost:system", now)
     add_page_route(db, identity, now)

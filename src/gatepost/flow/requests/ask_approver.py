@@ -1,7 +1,7 @@
 """Asking people: a request becomes a row and a card in the direct room of the first who may decide and can be reached.
 Nobody decides in time: the next one is asked. All in the transaction of the caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from gatepost.flow.requests.choices import get_size
 from gatepost.store.messages import outbox
 from gatepost.store.money import costs
 from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind
@@ -158,10 +159,20 @@ def show_to(
 
 def list_approvers(db: Db, folder: str) -> list[str]:
     """Everybody who may decide about a group, the nearest first. Whom the access list shuts out may not."""
-    ranked = rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+    holders = [RoleHolder(*each) for each in users.list_role_holders(db)]
     if not acl.has_people_rows(db):
-        return ranked
+        return rank_approvers(holders, folder)
+    ranked = rank_approvers([*holders, *_list_admins_by_row(db)], folder)
     return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
+
+
+def _list_admins_by_row(db: Db) -> Iterator[RoleHolder]:
+    """Admins of a group and of those below it by a row of the access list, such as an invitation gives."""
+    for row in acl.list_rows(db):
+        below = row.scope.removesuffix("/**")
+        person = identities.get_person(db, row.principal) if row.action == "admin" and below != row.scope else ""
+        if person and users.get(db, person) is not None:
+            yield RoleHolder(person, UserRole.ADMIN, below)
 
 
 def can_reach_approver(

@@ -226,6 +226,16 @@ def withdraw_outdated(db: Db, channels: ChannelInstances, request: Request, now:
     return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
 
 
+def withdraw_crowded_out(db: Db, channels: ChannelInstances, request: Request, now: int) -> Decision | None:
+    """Withdraw a request about a stranger or a room that is due and gives way to later ones. None: it stays."""
+    if not unknown_senders.is_crowded_out(db, request, now):
+        return None
+    (ended,) = requests.withdraw(db, request.id, unknown_senders.CROWDED_OUT, now)
+    released = _RELEASING[ended.kind](db, channels, ended, now)
+    rooms = show_decision(db, channels, ended, now)
+    return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
+
+
 def withdraw_priced(db: Db, channels: ChannelInstances, model: str, now: int) -> Decision | None:
     """Withdraw the request about a model that was given a price otherwise, and have what waits go on. None if nobody
     is asked about it."""

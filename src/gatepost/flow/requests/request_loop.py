@@ -21,7 +21,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.ask_approver import LARGEST_AT_ONCE, AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import get_size
-from gatepost.flow.requests.decide import expire, withdraw_outdated
+from gatepost.flow.requests.decide import expire, withdraw_crowded_out, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.restored_rows import ask_about_failover
@@ -182,7 +182,7 @@ def move_due(db: Db, rules: AskingRules, channels: ChannelInstances, now: int) -
 def _move(
     db: Db, rules: AskingRules, channels: ChannelInstances, request: Request, now: int, moved: MovedRequests
 ) -> None:
-    decision = withdraw_outdated(db, channels, request, now)
+    decision = withdraw_outdated(db, channels, request, now) or withdraw_crowded_out(db, channels, request, now)
     if decision is None and request.expires_at is not None and request.expires_at <= now:
         decision = expire(db, channels, request, now)
     if decision is not None:

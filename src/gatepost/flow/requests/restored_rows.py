@@ -22,8 +22,9 @@ from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxEntry, InboxState
 from gatepost.store.messages.messages import Message
+from gatepost.store.people import logins, pairing_codes
 from gatepost.store.port import Db
-from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights import requests, tokens, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import channel_cursors
 from gatepost.store.schedule import firings, tasks
@@ -40,6 +41,10 @@ CURSORS = setting(
 )
 _SHOW = (
     "`gatepost ledger list --state held` shows messages that wait, `--state uncertain` those that were perhaps said."
+)
+_BACK = (
+    "Rights, tokens and links that were taken away since then are valid again, as are people who were forgotten or"
+    " kept out. Everybody was signed out, and open invitations were withdrawn."
 )
 _TOLD = {
     IncarnationReason.RESTORED: "This gateway was restored from a backup",
@@ -77,6 +82,7 @@ def begin_incarnation(
     due = incarnations.hold_tasks(db, incarnations.REASON, now)
     if not keep_cursors:
         channel_cursors.remove_positions(db)
+    _end_ways_in(db, now)
     # What expired since the backup was decided, perhaps: no agent is told that nobody did.
     asked_before = waiting_requests.postpone(db, max(now - last, 0) if last is not None else 0)
     request_id, rooms = "", tuple[tuple[str, str], ...]()
@@ -94,7 +100,7 @@ def begin_incarnation(
             name=f"incarnation {now}",
             folder=ROOT_FOLDER,
             input={name: str(count) for name, count in about.items() if count},
-            why=f"{_describe(reason, source)}. Whatever was said since then is not known here. {_SHOW}",
+            why=f"{_describe(reason, source)}. Whatever was said since then is not known here. {_BACK} {_SHOW}",
             quorum=1,
         )
         asked = ask(db, channels, rules, new, now)
@@ -103,10 +109,48 @@ def begin_incarnation(
         incarnations.add_rows(db, request_id, effects, calls, due)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
-        rooms = add_owner_notices(db, channels, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
+        rooms = add_owner_notices(db, channels, f"incarnation:{now}", f"{render_incarnation(begun)}. {_BACK}", now)
     return BegunIncarnation(
         begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls) + len(due))
     )
+
+
+def hold_group(
+    db: Db, channels: ChannelInstances, rules: AskingRules, folder: str, source: str, now: int
+) -> tuple[tuple[str, str], ...]:
+    """Hold what one group has in flight, before it is put back. The rooms to ring."""
+    effects = incarnations.hold_effects(db, channels.list_local(), now, folder)
+    ended = incarnations.end_turns(db, incarnations.REASON, now, folder)
+    waiting, calls = incarnations.list_waiting(db, folder), incarnations.list_allowed_calls(db, folder)
+    incarnations.hold_calls(db, calls, now)
+    if not effects and not waiting and not calls:
+        return ()
+    about = {
+        "perhaps said before": len(effects),
+        "not answered": len(waiting),
+        "perhaps answered before": len(ended),
+        "allowed, perhaps not done": len(calls),
+    }
+    new = NewRequest(
+        kind=RequestKind.RESTORED,
+        name=f"group {folder} {now}",
+        folder=ROOT_FOLDER,
+        input={name: str(count) for name, count in about.items() if count},
+        why=f"{folder} was put back from a backup: {source}. {_SHOW}",
+        quorum=1,
+    )
+    asked = ask(db, channels, rules, new, now)
+    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
+    incarnations.add_rows(db, asked.request.id, effects, calls)
+    return asked.rooms
+
+
+def _end_ways_in(db: Db, now: int) -> None:
+    """End what may have been ended or used since: a browser that somebody signed out because it was stolen, and codes
+    that let somebody in once. It is made anew in a moment."""
+    logins.remove_every(db)
+    pairing_codes.remove_unused(db)
+    tokens.revoke_counted(db, now)
 
 
 def ask_about_failover(db: Db, channels: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:

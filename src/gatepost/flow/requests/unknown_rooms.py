@@ -23,7 +23,7 @@ from gatepost.flow.requests.held_messages import (
     refuse_held,
     sum_files,
 )
-from gatepost.flow.requests.unknown_senders import LONGEST_EXCERPT, was_refused
+from gatepost.flow.requests.unknown_senders import LONGEST_EXCERPT, give_way, has_place, was_refused
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox
@@ -40,8 +40,7 @@ from gatepost.store.sessions.groups import Group
 NOBODYS = ""  # the folder of what no group has: a request about a room, and what is held for it
 MOST_HELD = 20  # messages of one room
 MOST_HELD_BYTES = 5 * 1024 * 1024  # of files that came with these
-MOST_ASKED = 32  # rooms about which people are asked at once …
-MOST_OF_SENDER = 3  # … of these, by what one sender said …
+MOST_OF_SENDER = 3  # rooms about which people are asked at once, by what one sender said …
 MOST_AN_HOUR = 20  # … and new ones in an hour, whatever became of them
 WHICH_GROUP = "Say which group shall answer there: /approve {} FOLDER."
 NO_GROUP = "There is no group {!r}, so nothing has changed."
@@ -79,6 +78,7 @@ def hold(
         rights=rights,
     )
     asked = ask(db, channels, replace(rules, quorum=1), new_request, now)  # a group is chosen by one person
+    give_way(db, RequestKind.ROOM, NOBODYS, now)
     inbox.hold(db, message_id, NOBODYS, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
 
@@ -113,7 +113,11 @@ def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, ob
     db.lock(LockKind.QUOTA, "requests", NOBODYS)
     waiting = waiting_requests.list_of_people(db, NOBODYS)
     own = sum(each.about == new.sender for each in waiting)
-    if len(waiting) >= MOST_ASKED or own >= MOST_OF_SENDER or sum_files(json.loads(new.content)) > MOST_HELD_BYTES:
+    if (
+        not has_place(db, RequestKind.ROOM, NOBODYS, now)
+        or own >= MOST_OF_SENDER
+        or sum_files(json.loads(new.content)) > MOST_HELD_BYTES
+    ):
         return None
     if requests.count_of_kind_since(db, RequestKind.ROOM, NOBODYS, now - HOUR) >= MOST_AN_HOUR:
         return None

@@ -5,7 +5,7 @@ import json
 
 from gatepost.access import senders
 from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.core.clock import DAY
+from gatepost.core.clock import DAY, HOUR
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
@@ -31,7 +31,10 @@ from gatepost.store.rights.requests import AnswerLasts, NewRequest, Request, Req
 LONGEST_EXCERPT = 500  # characters of what they wrote that a card shows
 MOST_HELD = 50  # messages of one sender to one group
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
-MOST_ASKED = 32  # senders to one group about whom people are asked at once
+MOST_ASKED = 32  # senders to one group about whom people are asked at once …
+MOST_A_DAY = 128  # … and new ones in a day, if others give way …
+GIVES_WAY = HOUR  # … which waited for so long
+CROWDED_OUT = "others wait who came later"
 KNOWN_BY_NOW = "who wrote is let in by something else"
 SHUT_OUT_BY_NOW = "who wrote is shut out by now"
 PAUSE = DAY  # after a no, nobody is asked about the same person again
@@ -70,6 +73,7 @@ def hold(
         rights=rights,
     )
     asked = ask(db, channels, rules, request, now)
+    give_way(db, RequestKind.SENDER, folder, now)
     inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
 
@@ -83,7 +87,33 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
     if was_refused(last, now) or inbox.count_held(db, folder, sender) >= MOST_HELD:
         return False
     waits = last is not None and last.state is RequestState.PENDING
-    return waits or waiting_requests.count_of_people(db, folder) < MOST_ASKED
+    return waits or has_place(db, RequestKind.SENDER, folder, now)
+
+
+def has_place(db: Db, kind: RequestKind, folder: str, now: int) -> bool:
+    """Return True if people can be asked about somebody or something new. Whoever waited for an hour gives way, so that
+    a crowd of made-up names keeps nobody out for the day in which nobody may look."""
+    waiting = waiting_requests.count_of_people(db, folder)
+    if waiting < MOST_ASKED or requests.count_of_kind_since(db, kind, folder, now - DAY) >= MOST_A_DAY:
+        return waiting < MOST_ASKED
+    leaving = waiting_requests.list_oldest(db, kind, folder, now - GIVES_WAY, MOST_ASKED)
+    return waiting - len(leaving) < MOST_ASKED
+
+
+def give_way(db: Db, kind: RequestKind, folder: str, now: int) -> None:
+    """Have the oldest looked at now that are too many: `is_crowded_out` withdraws them."""
+    over = waiting_requests.count_of_people(db, folder) - MOST_ASKED
+    for each in waiting_requests.list_oldest(db, kind, folder, now - GIVES_WAY, over) if over > 0 else ():
+        waiting_requests.defer(db, each.id, now)
+
+
+def is_crowded_out(db: Db, request: Request, now: int) -> bool:
+    """Return True if a request that is due gives way to later ones. Their sender may be asked about again."""
+    if request.kind not in (RequestKind.SENDER, RequestKind.ROOM) or request.asked_at > now - GIVES_WAY:
+        return False
+    over = waiting_requests.count_of_people(db, request.folder) - MOST_ASKED
+    oldest = waiting_requests.list_oldest(db, request.kind, request.folder, now - GIVES_WAY, over) if over > 0 else ()
+    return any(each.id == request.id for each in oldest)
 
 
 def _fits(db: Db, new: NewMessage, folder: str) -> bool:

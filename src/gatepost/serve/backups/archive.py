@@ -17,7 +17,6 @@ import os
 import stat
 import sys
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +27,14 @@ from gatepost import __version__
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
-from gatepost.core.files.private_files import make_private_file
+from gatepost.core.files.private_files import UNDER_WAY, make_private_folder, make_whole_file
 from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.keyring import Keyring
 from gatepost.core.process import home_lock
 from gatepost.flow.gateways.group_place import MARK, place_home
+from gatepost.serve.backups.sealed_files import BINARY, SEALED
 from gatepost.serve.control.token_auth import TOKEN_FILE, token_path
 from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import SAVED, StorePlace, find_place
@@ -82,7 +82,7 @@ def write_archive(home: Home, target: Path) -> BackupContents:
     """To a new file of the owner's alone."""
     token = token_path(home, settings.load_declared(home.path, TOKEN_FILE)).absolute()
     try:
-        with make_private_file("FILE", target) as file:
+        with make_whole_file("FILE", target) as file:
             return _write(home, file, target, token)
     except OSError as error:
         raise SetupError(f"the backup cannot be written to {target}: {error.strerror or error}") from None
@@ -96,8 +96,8 @@ def _write(home: Home, file: BinaryIO, target: Path, token: Path) -> BackupConte
         why = "its file was removed or replaced while the gateway runs, which saves it in a moment"
         raise SetupError(f"the store cannot be backed up: {why}; `gatepost status` says how to go on")
     with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
-        with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
-            copy = Path(folder, home.store.name)
+        with make_private_folder(target.parent) as folder:
+            copy = folder / home.store.name
             if place.url:
                 copy_store_rows(place, StorePlace(copy), lambda table: None, running=True)
             else:
@@ -138,7 +138,7 @@ def _add_bytes(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 def _list_top(root: UntrustedFolder) -> list[str]:
     """Settings, and other files of the operator's beside them."""
     names = root.list(most=sys.maxsize)
-    return [name for name in names if name not in (*LEFT_OUT, MANIFEST) and not name.startswith(STORE)]
+    return [name for name in names if name not in (*LEFT_OUT, MANIFEST) and not name.startswith((STORE, UNDER_WAY))]
 
 
 def _walk(
@@ -169,9 +169,13 @@ def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
     if "/" in path or not stat.S_ISREG(info.st_mode):
         return False
     try:
-        with root.open_file(path) as file, tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
-            first = tar.next()
-            return first is not None and first.name in (MANIFEST, STORE)
+        with root.open_file(path) as file:
+            if file.read(len(BINARY)) == BINARY:
+                return path.endswith(SEALED)
+            file.seek(0)
+            with tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
+                first = tar.next()
+                return first is not None and first.name in (MANIFEST, STORE)
     except (tarfile.TarError, EOFError, zlib.error, OSError, GatepostError):
         return False
 

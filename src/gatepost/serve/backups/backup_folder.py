@@ -21,6 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.settings import Config, setting
 from gatepost.serve.backups.archive import MANIFEST
+from gatepost.serve.backups.sealed_files import SEALED, is_sealed
 
 FOLDER = setting("backup.folder", "", help="Where backups are kept (empty: `backups` in the home).")
 EVERY_HOURS = setting(
@@ -35,6 +36,11 @@ COMMAND = setting(
     help="A program with its arguments that takes each proven backup elsewhere, such as restic or rclone. {file} stands"
     " for the backup.",
 )
+RECIPIENTS = setting(
+    "backup.recipients",
+    (),
+    help="Backups are encrypted so that only these can open them: recipients of age, each beginning with age1.",
+)
 BEGINNING, ENDING, PROOF = "gatepost-", ".tar.gz", ".proof.json"
 LARGEST_FACTS = 64 * 1024  # bytes of what stands beside a backup, and first in it
 MOST_LISTED = 1000
@@ -48,6 +54,7 @@ class BackupProof(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     version: str = ""  # of the gateway that tried
     steps: tuple[str, ...] = ()
+    digest: str = ""  # of the sealed file, which was made right after the trial; '': the file itself was tried
 
 
 def render_bytes(size: int) -> str:
@@ -68,13 +75,16 @@ class BackupFile(Struct, frozen=True, kw_only=True):
     size: Annotated[int, shown("Size", render=render_bytes)]
     version: Annotated[str, shown("Version")] = ""
     proof: Annotated[BackupProof | None, shown("Proof", render=render_proof, empty="not tried yet")] = None
+    encrypted: Annotated[bool, shown("Encrypted", ShownAs.FLAG, word="encrypted")] = False
 
     @property
     def is_proven(self) -> bool:
         return self.proof is not None and not self.proof.trouble
 
 
-class _Manifest(Struct):
+class BackupManifest(Struct):
+    """What a backup says of itself. One of before 0.3 says nothing."""
+
     made_at: int = 0
     version: str = ""
     schema: int = 0
@@ -90,15 +100,15 @@ def find_folder(home: Home, config: Config) -> Path:
     return given
 
 
-def make_name(moment: int) -> str:
+def make_name(moment: int, *, sealed: bool = False) -> str:
     at = datetime.fromtimestamp(moment / 1_000_000, UTC)
-    return f"{BEGINNING}{at:%Y%m%dT%H%M%SZ}{ENDING}"
+    return f"{BEGINNING}{at:%Y%m%dT%H%M%SZ}{ENDING}{SEALED if sealed else ''}"
 
 
 def find_moment(name: str) -> int:
     """Return the time in a name; 0 if there is none."""
     try:
-        at = datetime.strptime(name.removeprefix(BEGINNING).removesuffix(ENDING), "%Y%m%dT%H%M%SZ")
+        at = datetime.strptime(name.removeprefix(BEGINNING).removesuffix(SEALED).removesuffix(ENDING), "%Y%m%dT%H%M%SZ")
     except ValueError:
         return 0
     return int(at.replace(tzinfo=UTC).timestamp()) * 1_000_000
@@ -113,7 +123,7 @@ def get_backup(folder: Path, name: str) -> Path:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(BEGINNING) and name.endswith(ENDING)
+    return name.startswith(BEGINNING) and name.endswith((ENDING, ENDING + SEALED))
 
 
 def list_backups(folder: Path) -> list[BackupFile]:
@@ -127,7 +137,8 @@ def list_backups(folder: Path) -> list[BackupFile]:
 
 
 def _describe(path: Path) -> BackupFile:
-    facts, seen = read_manifest(path), path.stat()
+    sealed, proof, seen = is_sealed(path), read_proof(path), path.stat()
+    facts = BackupManifest(version=proof.version if proof else "") if sealed else read_manifest(path)
     written = seen.st_mtime_ns // 1000
     said = facts.made_at or find_moment(path.name)
     return BackupFile(
@@ -135,7 +146,8 @@ def _describe(path: Path) -> BackupFile:
         made_at=said if 0 < said <= written + DAY else written,  # one of the future would stop the schedule
         size=seen.st_size,
         version=facts.version,
-        proof=read_proof(path),
+        proof=proof,
+        encrypted=sealed,
     )
 
 
@@ -146,19 +158,27 @@ def _begins_plainly(path: Path) -> bool:
     return len(head) == tarfile.BLOCKSIZE and head[156:157] in (tarfile.REGTYPE, tarfile.AREGTYPE)
 
 
-def read_manifest(path: Path) -> _Manifest:
-    """Return what a backup says of itself. One of before 0.3 says nothing."""
+def read_manifest(path: Path) -> BackupManifest:
     try:
         if not _begins_plainly(path):
-            return _Manifest()
+            return BackupManifest()
         with tarfile.open(path, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
             first = tar.next()
             if first is None or first.name != MANIFEST or first.size > LARGEST_FACTS:
-                return _Manifest()
+                return BackupManifest()
             file = tar.extractfile(first)
-            return msgspec.json.decode(file.read() if file is not None else b"{}", type=_Manifest)
+            return msgspec.json.decode(file.read() if file is not None else b"{}", type=BackupManifest)
     except (tarfile.TarError, EOFError, OSError, zlib.error, msgspec.DecodeError):
-        return _Manifest()
+        return BackupManifest()
+
+
+def parse_manifest(path: Path) -> BackupManifest:
+    """The same of a file that was unpacked."""
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(LARGEST_FACTS), type=BackupManifest)
+    except (OSError, msgspec.DecodeError):
+        return BackupManifest()
 
 
 def read_proof(path: Path) -> BackupProof | None:

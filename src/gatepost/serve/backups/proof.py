@@ -34,13 +34,13 @@ WORDS = "Hello. This is a trial of a backup."
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
 
 
-def prove(source: Path) -> BackupProof:
+def prove(source: Path, identity: str = "") -> BackupProof:
     """It blocks, for seconds to minutes. What fails is in the answer."""
     begun, steps = time.monotonic(), list[str]()
     trouble = ""
     try:
         with _make_home(source) as home:
-            files = unpack(source, home.path)
+            files = unpack(source, home.path, identity).files
             steps.append(f"{files} files unpacked")
             _silence(home)
             with _running(home):

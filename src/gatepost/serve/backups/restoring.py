@@ -25,7 +25,8 @@ from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.gateways.group_place import MARK
 from gatepost.flow.store_watch import MARKER
 from gatepost.serve.backups.archive import DEEPEST, LARGEST, LEFT_OUT, MANIFEST, SHARED_TREES, STORE, TREES
-from gatepost.serve.backups.backup_folder import read_manifest
+from gatepost.serve.backups.backup_folder import BackupManifest, parse_manifest
+from gatepost.serve.backups.sealed_files import open_plain
 
 PIECE = 1024 * 1024
 MOST_ENTRIES = 5_000_000
@@ -43,18 +44,27 @@ class RestoredHome(Struct, frozen=True, kw_only=True):
     keyring: bool = False
 
 
-def unpack(source: Path, target: Path) -> int:
-    """Unpack a backup into an empty folder of our own; how many files there are. It raises SetupError if that is no
-    backup, or a damaged one."""
+class UnpackedBackup(Struct, frozen=True):
+    files: int
+    facts: BackupManifest
+
+
+def unpack(
+    source: Path, target: Path, identity: str = "", wanted: Callable[[str], bool] = lambda name: True
+) -> UnpackedBackup:
+    """Unpack a backup into an empty folder of our own. `identity`: what opens a sealed one. `wanted`: of which names,
+    besides the store. It raises SetupError if that is no backup, or a damaged one."""
     links: list[tuple[Path, str, tarfile.TarInfo]] = []
     folders: list[tuple[Path, tarfile.TarInfo]] = []
     names, count = set[str](), 0
     try:
-        with tarfile.open(source, mode="r|gz") as tar:
+        with open_plain(source, identity) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             for number, entry in enumerate(tar):
                 if number > MOST_ENTRIES:
                     raise SetupError(f"{source} has more than {MOST_ENTRIES:,} entries, which no backup of ours has")
                 place = target / _check_name(entry)
+                if entry.name not in (STORE, MANIFEST) and not wanted(entry.name):
+                    continue
                 _check_room(target, entry)
                 if entry.issym():
                     names.add(entry.name)
@@ -77,8 +87,10 @@ def unpack(source: Path, target: Path) -> int:
         raise SetupError(f"{source} is no backup, or is damaged: {error}") from None
     if not (target / STORE).is_file():
         raise SetupError(f"{source} is no backup: there is no store in it")
-    (target / MANIFEST).unlink(missing_ok=True)
-    return count
+    said = target / MANIFEST
+    facts = parse_manifest(said) if said.is_file() else BackupManifest()
+    said.unlink(missing_ok=True)
+    return UnpackedBackup(count, facts)
 
 
 def _check_links(
@@ -136,20 +148,25 @@ def _give(place: Path, entry: tarfile.TarInfo) -> None:
 
 
 def restore(
-    source: Path, home: Home, *, replace: bool = False, prepare: Callable[[Home], None] = lambda new: None
+    source: Path,
+    home: Home,
+    *,
+    replace: bool = False,
+    identity: str = "",
+    prepare: Callable[[Home], None] = lambda new: None,
 ) -> RestoredHome:
     """Put a backup in the home's place. `replace`: a home that is there is moved aside. The lock is the caller's.
 
     `prepare` gets the new home before it is in its place. If it raises, everything stays as it was.
     """
-    facts = read_manifest(source)
     if not is_free(home.path) and not replace:
         raise Invalid(
             "HOME",
             f"there is something in {home.path} already; --replace moves it aside, or --home names another place",
         )
     with _make_folder(home.path) as new:
-        files = unpack(source, new)
+        unpacked = unpack(source, new, identity)
+        facts = unpacked.facts
         when = f" of {iso(facts.made_at)}" if facts.made_at else ""
         (new / MARKER).write_text(f"{source.name}{when}\n")
         ring = home.path / KEYRING
@@ -163,7 +180,7 @@ def restore(
     before = _put_in_place(new, home.path)
     _sync(home.path.parent)
     return RestoredHome(
-        files=files, made_at=facts.made_at, version=facts.version, before=str(before or ""), keyring=kept
+        files=unpacked.files, made_at=facts.made_at, version=facts.version, before=str(before or ""), keyring=kept
     )
 
 

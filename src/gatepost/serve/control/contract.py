@@ -57,7 +57,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     config: Config
     events: EventBus
     caller: str = OPERATOR  # or a person, like telegram:user/9
-    via: str = ""  # the API token by which a program came
+    via: str = ""  # the API token by which a program came …
+    scopes: tuple[str, ...] | None = None  # … and what it is good for; None: it came by none
     login: str = ""  # the browser in which the caller is signed in
     seen_by: str = ""  # an owner who looks at what the caller sees: nothing is changed or recorded in the caller's name
     args: OperationArgs[Any] | None = None  # of the operation that runs

@@ -29,7 +29,14 @@ class OperationPasser:
 
     async def __call__(self, deps: OperationDeps, gateway: str, name: str, given: dict[str, Any]) -> Any:
         """Return what it answers there, as JSON; raises what it refuses there."""
-        asked = {"name": name, "given": given, "caller": deps.caller, "via": deps.via, "login": deps.login}
+        asked = {
+            "name": name,
+            "given": given,
+            "caller": deps.caller,
+            "via": deps.via,
+            "scopes": deps.scopes,
+            "login": deps.login,
+        }
         answer = await self._commands.ask_gateway(CommandKind.OPERATE, gateway, asked, WITHIN_S)
         if "error" in answer:
             raise parse_error(answer["error"], gateway)
@@ -39,8 +46,14 @@ class OperationPasser:
 async def run_passed(operation_deps: OperationDeps, asked: Answer) -> Answer:
     """Run here what another gateway passes on. It is not passed on a second time: the folder may just have moved."""
     name = str(asked["name"])
+    scopes = asked.get("scopes")
     deps = replace(
-        operation_deps, caller=str(asked["caller"]), via=str(asked["via"]), login=str(asked["login"]), pass_on=None
+        operation_deps,
+        caller=str(asked["caller"]),
+        via=str(asked["via"]),
+        scopes=tuple(map(str, scopes)) if scopes is not None else None,
+        login=str(asked["login"]),
+        pass_on=None,
     )
     try:
         return {"result": await OPERATIONS[name](deps, asked["given"])}

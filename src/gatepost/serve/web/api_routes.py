@@ -145,7 +145,7 @@ class ApiRoutes:
             if not includes(token.scopes, operation.info.right):
                 hint = f"its scopes do not include {operation.info.right}"
                 raise Refused(f"the token {token.id}", operation.info.name, "", hint)
-            operation_deps = replace(self._deps.operation_deps, caller=token.maker, via=token.id)
+            operation_deps = replace(self._deps.operation_deps, caller=token.maker, via=token.id, scopes=token.scopes)
             return await run_operation(operation_deps, operation, request)
         except GatepostError as error:
             return await render_error(request, error)

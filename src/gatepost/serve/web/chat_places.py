@@ -86,9 +86,8 @@ def list_threads(db: Db, hub: LocalChannel, room: str, person: str) -> tuple[lis
         if message.thread:
             title = titles.pop(message.thread, "")
             titles[message.thread] = title or _make_title(message)
-    for session in sessions.list_open(db):
-        if (session.instance, session.address) == (hub.instance, room) and session.thread:
-            titles[session.thread] = session.title or titles.get(session.thread, "")
+    for thread, title in sessions.list_titles_in_room(db, hub.instance, room, room_events.WINDOW):
+        titles[thread] = title or titles.get(thread, "")
     titles |= {thread: name for thread, name in threads.list_names(db, hub.instance, room).items() if thread in titles}
     marks = threads.list_marks(db, person, hub.instance, room)
     found = [

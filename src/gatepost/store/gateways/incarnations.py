@@ -173,24 +173,31 @@ def _add(
 # What is held.
 
 
-def hold_effects(db: Db, local: Iterable[str], now: int) -> list[int]:
+def hold_effects(db: Db, local: Iterable[str], now: int, folder: str | None = None) -> list[int]:
     """Everything that waits to go out has perhaps gone out; the interim lines of a turn are over. `local`: instances on
-    which people see the ledger itself, so that nothing is there twice. The rows that somebody decides about."""
+    which people see the ledger itself, so that nothing is there twice. `folder`: of one group alone. The rows that
+    somebody decides about."""
     own = tuple(local)
     here = f" AND instance NOT IN ({', '.join('?' * len(own))})" if own else ""
+    of_one = " AND session_id IN (SELECT id FROM sessions WHERE folder = ?)" if folder is not None else ""
     rows = db.rows(
         "UPDATE outbox SET state = CASE WHEN origin = 'status' THEN 'superseded' ELSE 'uncertain' END, reason = ?,"
-        f" next_at = NULL, updated_at = ? WHERE state IN ('pending', 'sending'){here} RETURNING id, message_id, state",
-        (REASON, now, *own),
+        f" next_at = NULL, updated_at = ? WHERE state IN ('pending', 'sending'){here}{of_one}"
+        " RETURNING id, message_id, state",
+        (REASON, now, *own, *_list_given(folder)),
     )
     for row_id, message_id, state in rows:
         message_steps.add(db, int(message_id), int(row_id), now, state, REASON)
     return sorted(int(row_id) for row_id, _, state in rows if state == EffectState.UNCERTAIN)
 
 
-def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
+def _list_given(folder: str | None) -> tuple[str, ...]:
+    return () if folder is None else (folder,)
+
+
+def end_turns(db: Db, reason: str, now: int, folder: str | None = None) -> list[Turn]:
     """Every open turn was perhaps done. Its messages wait for a decision; notes of what it did are over."""
-    found = turns.list_open(db)
+    found = [each for each in turns.list_open(db) if folder is None or each.folder == folder]
     for turn in found:
         for entry, message in inbox.list_for_turn(db, turn.id):
             if entry.state is InboxState.WORKING and turns.is_continuation(message):
@@ -200,14 +207,15 @@ def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
     return found
 
 
-def list_waiting(db: Db) -> list[tuple[int, int]]:
+def list_waiting(db: Db, folder: str | None = None) -> list[tuple[int, int]]:
     """(row, message) of everything that an agent was to work on, or may have worked on. So is what waits for
     money, or for a word about its sender or room: it goes on by itself once there is some, and was answered, perhaps.
     """
     rows = db.rows(
         f"SELECT id, message_id FROM inbox WHERE {inbox.OPEN} AND (state IN ('queued', 'retry', 'working')"
         " OR (state = 'held' AND EXISTS (SELECT 1 FROM requests r WHERE r.id = inbox.reason AND r.kind <> 'restored')))"
-        " ORDER BY id"
+        f"{' AND folder = ?' if folder is not None else ''} ORDER BY id",
+        _list_given(folder),
     )
     return [(int(row[0]), int(row[1])) for row in rows]
 
@@ -223,10 +231,12 @@ def hold_waiting(db: Db, rows: Iterable[tuple[int, int]], request_id: str, until
         message_steps.add(db, message_id, row_id, now, InboxState.HELD, REASON)
 
 
-def list_allowed_calls(db: Db) -> list[str]:
+def list_allowed_calls(db: Db, folder: str | None = None) -> list[str]:
     """Held calls that were allowed, and have not run as far as this store knows."""
     rows = db.rows(
-        "SELECT id FROM requests WHERE state = 'allowed' AND kind = 'call' AND notified_at IS NULL ORDER BY id"
+        "SELECT id FROM requests WHERE state = 'allowed' AND kind = 'call' AND notified_at IS NULL"
+        f"{' AND folder = ?' if folder is not None else ''} ORDER BY id",
+        _list_given(folder),
     )
     return [str(row[0]) for row in rows]
 

@@ -9,7 +9,7 @@ from gatepost.core.clock import DAY, SECOND
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.messages.inbound import Direction
 from gatepost.store.engine.table import make_row_parser
-from gatepost.store.gateways import gateways
+from gatepost.store.gateways import alerts, gateways
 from gatepost.store.messages import inbox, message_steps, messages, outbox
 from gatepost.store.messages.messages import Message
 from gatepost.store.money import costs
@@ -243,6 +243,7 @@ class StoreMeasurements(Struct, frozen=True, kw_only=True):
     pending_requests: int
     active_tasks: int
     cost_micro: int
+    alerts: dict[str, int]  # that are open, by condition
 
 
 def measure(db: Db, now: int) -> StoreMeasurements:
@@ -258,6 +259,7 @@ def measure(db: Db, now: int) -> StoreMeasurements:
         pending_requests=_get_number(db, "SELECT COUNT(*) FROM requests WHERE state = 'pending'"),
         active_tasks=_get_number(db, "SELECT COUNT(*) FROM tasks WHERE state = 'active'"),
         cost_micro=_get_number(db, "SELECT COALESCE(SUM(micro), 0) FROM costs WHERE at >= ?", now - now % DAY),
+        alerts=alerts.count_open(db),
     )
 
 

@@ -134,6 +134,11 @@ def record_seen(db: Db, login_id: str, before: int, now: int) -> bool:
     return bool(changed)
 
 
+def remove_every(db: Db) -> None:
+    """Sign everybody out, and void all one-time addresses."""
+    db.run("DELETE FROM logins WHERE kind IN ('browser', 'once')")
+
+
 def remove_browser(db: Db, login_id: str) -> bool:
     return bool(db.run("DELETE FROM logins WHERE id = ? AND kind = 'browser'", (login_id,)))
 

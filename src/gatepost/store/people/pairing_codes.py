@@ -60,6 +60,10 @@ def redeem(db: Db, code: str, sender: str, now: int) -> RedeemedCode:
     return RedeemedCode(CodeState.EXPIRED if known[0] is None else CodeState.USED)
 
 
+def remove_unused(db: Db) -> None:
+    db.run("DELETE FROM pairing_codes WHERE used_at IS NULL")
+
+
 def count_guesses(db: Db, sender: str, now: int) -> int:
     """Wrong codes of a sender within the last hour."""
     row = db.row("SELECT guesses FROM pairing_guesses WHERE sender = ? AND first_at > ?", (sender, now - HOUR))

@@ -196,6 +196,11 @@ def revoke(db: Db, token_id: str, now: int) -> bool:
     return bool(rows)
 
 
+def revoke_counted(db: Db, now: int) -> None:
+    """Revoke what is good for so many uses: invitations and pairing links."""
+    db.run("UPDATE tokens SET revoked_at = ? WHERE uses_left IS NOT NULL AND revoked_at IS NULL", (now,))
+
+
 def set_signature(db: Db, token_id: str, scheme: SignatureScheme, key: str) -> None:
     """From now on a webhook's posts are proved by that secret, and by no other."""
     old = db.rows("SELECT signing_key FROM tokens WHERE id = ?", (token_id,))

@@ -39,6 +39,12 @@ def count_of_people(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
+def list_oldest(db: Db, kind: RequestKind, folder: str, before: int, most: int) -> list[Request]:
+    """Return the oldest of a kind in a group that wait since before a moment."""
+    waiting = "WHERE state = 'pending' AND kind = ? AND folder = ? AND asked_at <= ? ORDER BY asked_at, id LIMIT ?"
+    return REQUESTS.list(db, waiting, kind, folder, before, most)
+
+
 def count_pending_of_kind(db: Db, kind: RequestKind, folder: str = "") -> int:
     """`folder`: of this group alone."""
     waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND (? = '' OR folder = ?)"

@@ -78,21 +78,26 @@ def get_newest(db: Db, folder: str) -> InstructionVersion | None:
     return INSTRUCTIONS.get(db, "WHERE folder = ? ORDER BY id DESC LIMIT 1", folder)
 
 
-def list_newest_digests(db: Db, folders: Sequence[str]) -> dict[str, str]:
-    """Return the newest digest of each group that has a version, at most `MOST_NAMED` of these groups."""
+class NewestVersion(Struct, frozen=True):
+    digest: str
+    written_at: int
+
+
+def list_newest(db: Db, folders: Sequence[str]) -> dict[str, NewestVersion]:
+    """Return the newest version of each group that has one, at most `MOST_NAMED` of these groups."""
     rows = db.rows(
-        "SELECT folder, digest FROM instructions WHERE id IN (SELECT MAX(id) FROM instructions"
+        "SELECT folder, digest, written_at FROM instructions WHERE id IN (SELECT MAX(id) FROM instructions"
         f" WHERE folder IN ({marks(folders)}) GROUP BY folder)",
         tuple(folders),
     )
-    return {str(folder): str(digest) for folder, digest in rows}
+    return {str(folder): NewestVersion(str(digest), int(at)) for folder, digest, at in rows}
 
 
-def was_at_work(db: Db, folder: str, since: int, until: int) -> bool:
-    """Return True if a turn of the group ran at some moment of that time."""
+def was_at_work(db: Db, folders: Sequence[str], since: int, until: int) -> bool:
+    """Return True if a turn of one of the groups ran at some moment of that time."""
     row = db.row(
-        "SELECT 1 FROM sessions s JOIN turns t ON t.session_id = s.id WHERE s.folder = ? AND s.active_at >= ?"
-        " AND t.started_at <= ? AND (t.ended_at IS NULL OR t.ended_at >= ?) LIMIT 1",
-        (folder, since - DAY, until, since),  # no turn takes longer than a day
+        f"SELECT 1 FROM sessions s JOIN turns t ON t.session_id = s.id WHERE s.folder IN ({marks(folders)})"
+        " AND s.active_at >= ? AND t.started_at <= ? AND (t.ended_at IS NULL OR t.ended_at >= ?) LIMIT 1",
+        (*folders, since - DAY, until, since),  # no turn takes longer than a day
     )
     return row is not None

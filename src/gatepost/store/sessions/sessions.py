@@ -214,6 +214,16 @@ def list_in_room(db: Db, address: str) -> list[Session]:
     )
 
 
+def list_titles_in_room(db: Db, instance: str, address: str, most: int) -> list[tuple[str, str]]:
+    """Return (thread, title) of the live conversations in threads of a room, the busiest first."""
+    rows = db.rows(
+        "SELECT thread, title FROM sessions WHERE address = ? AND instance = ? AND thread <> '' AND closed_at IS NULL"
+        " AND mode <> 'isolated' ORDER BY active_at DESC LIMIT ?",
+        (address, instance, most),
+    )
+    return [(str(thread), str(title)) for thread, title in rows]
+
+
 @inline_read
 def find_group_in_room(db: Db, address: str) -> str:
     """A group that has a conversation there, '' for none."""

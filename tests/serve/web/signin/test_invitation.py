@@ -11,12 +11,13 @@ from gatepost.core.errors import Invalid, Refused
 from gatepost.flow import invitations, sender_rights
 from gatepost.flow.invitations import NOT_VALID, NewInvitation
 from gatepost.flow.people.invited_rights import MANAGING
+from gatepost.flow.requests import ask_approver
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, audit, tokens
-from gatepost.store.rights.acl import AclRow
+from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.tokens import InvitedRights
 from gatepost.store.sessions import groups
 
@@ -141,6 +142,37 @@ async def test_who_manages_an_agent_has_its_role_and_nothing_above_it(site: Any)
     assert await site.store.read(sender_rights.find_rights, NEW, "acme") == "admin"
     assert await may(site, "tasks.write") and not await may(site, "tasks.write", "home")
     assert not await may(site, "grants.write") and not await may(site, "secrets.write")
+    assert NEW in await site.store.read(ask_approver.list_approvers, "acme")
+    assert NEW not in await site.store.read(ask_approver.list_approvers, ROOT_FOLDER)
+
+
+@pytest.mark.parametrize("loss", ["the role", "shut out of it", "a right"])
+async def test_who_manages_an_agent_does_so_no_longer_than_their_inviter_may(site: Any, loss: str) -> None:
+    if loss == "the role":
+        await make_boss(site)
+        await site.store.write(users.add_role, BOSS, UserRole.OWNER, "", "operator", 1)
+    else:
+        await make_boss(site, "tokens.write")
+        await make_boss(site, *MANAGING, grant_option=True)
+        admin = AclRow(id=0, principal=BOSS, action="admin", scope="acme/**", grant_option=True)
+        await site.store.write(acl.put, admin, 1)
+    async with site.browser() as browser:
+        assert (await join(browser, await invite(site, InvitedRights.MANAGE, BOSS))).status_code == 200
+    assert await site.store.read(sender_rights.find_rights, NEW, "acme/eng") == "admin"
+
+    def lose(db: Db) -> None:
+        db.run("DELETE FROM user_roles WHERE user_id = ?", (BOSS,))
+        for row in acl.list_rows(db):
+            if row.principal == BOSS and loss == "a right" and row.action == "admin":
+                acl.remove(db, row.id)
+        if loss == "shut out of it":
+            denied = AclRow(id=0, principal=BOSS, action="*", scope="acme/**", effect=AclEffect.DENY)
+            acl.put(db, denied, 2)
+
+    await site.store.write(lose)
+    assert await site.store.read(sender_rights.find_rights, NEW, "acme/eng") == "guest"
+    assert await site.store.read(sender_rights.find_rights, NEW, "acme") == "member"
+    assert NEW not in await site.store.read(ask_approver.list_approvers, "acme")
 
 
 async def test_an_invitation_to_the_page_is_bounded(site: Any) -> None:

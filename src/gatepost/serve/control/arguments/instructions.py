@@ -11,8 +11,8 @@ from gatepost.store.sessions.instructions import InstructionSource
 
 
 class InstructionEntry(Struct, frozen=True, kw_only=True):
-    """A version of an agent's instructions. `by`: a person, `operator`, the agent itself, or '' for whoever uses the
-    machine; `by_name`: as people call them."""
+    """A version of an agent's instructions. `by`: a person, `operator`, the agent itself, '' for whoever uses the
+    machine, or `agent-or-machine` where a program of an agent may have run; `by_name`: as people call them."""
 
     written_at: Annotated[int, shown("When", ShownAs.MOMENT)]
     by: str

@@ -115,14 +115,18 @@ class UndoMemoriesArgs(OperationArgs[UndoneMemories], frozen=True, kw_only=True)
 
 @declares("memory.import", right=WRITE)
 class ImportMemoriesArgs(OperationArgs[ImportedMemories], frozen=True, kw_only=True):
-    """Have the agent of FOLDER remember the entries of a file: a JSON list of texts, or of what `memory list --json`
-    prints."""
+    """Have the agent of FOLDER remember the entries of a file.
+
+    Notes in Markdown, such as another program's MEMORY.md: each item and paragraph. Or a JSON list of texts, or of what
+    `memory list --json` prints."""
 
     folder: Annotated[str, argument("The agent's group.", "folder", scope=True)]
     entries: Annotated[
         str,
         Meta(max_length=LARGEST_IMPORT),
-        argument("A JSON list.", "file", cli="A file with a JSON list.", metavar="FILE", secret=True),
+        argument(
+            "Notes, or a JSON list.", "file", cli="A file with notes or a JSON list.", metavar="FILE", secret=True
+        ),
     ]
 
 

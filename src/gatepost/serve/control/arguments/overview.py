@@ -113,6 +113,7 @@ class GatewayOverview(Struct, frozen=True, kw_only=True):
     total: int
     homeless: int
     agents: list[AgentOverview]
+    alerts: int = 0  # that are open and not muted
 
 
 class WhyAnswer(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost.access.operation_rights import OperationRights
+from gatepost.access.operation_rights import OperationRights, includes
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid
 from gatepost.core.languages.catalogue import ENGLISH, current_language, speaking, translate_exact
@@ -23,6 +23,7 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.serve.control.arguments.activity import ActivityEntry, ActivityKind, ActivityPage, ListActivityArgs
 from gatepost.serve.control.arguments.ledger import LEDGER_READ
 from gatepost.serve.control.arguments.logs import AUDIT_READ
+from gatepost.serve.control.arguments.users import USERS_READ
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.operations.ledger import parse_since
 from gatepost.store import search
@@ -69,7 +70,8 @@ _ROOM_FIELDS = ("chatJid", "targetJid", "jid", "toJid", "room", "address")
 async def list_activity(deps: OperationDeps, args: ListActivityArgs) -> ActivityPage:
     lane = f"activity {deps.caller}"  # whoever asks again and again waits for themselves
     language = current_language.get()  # of the caller: a look has a thread of its own
-    return await deps.store.read(read_activity, deps.caller, args, deps.clock.now(), language, within=READ_S, lane=lane)
+    now = deps.clock.now()
+    return await deps.store.read(read_activity, deps.caller, args, now, deps.scopes, language, within=READ_S, lane=lane)
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -111,16 +113,18 @@ class _Look(Struct, frozen=True, kw_only=True):
 class _Viewer:
     """The rights of the caller to see rows of a kind; each answer is kept."""
 
-    def __init__(self, db: Db, caller: str) -> None:
+    def __init__(self, db: Db, caller: str, scopes: Sequence[str] | None) -> None:
         self._rights: OperationRights | None = read_operation_rights(db, caller) if caller != OPERATOR else None
-        self._known: dict[tuple[str, str], bool] = {}
+        self._scopes, self._known = scopes, dict[tuple[str, str], bool]()
 
     @property
     def has_any(self) -> bool:
         return self._rights is None or self._rights.has_any
 
     def may(self, right: str, folder: str) -> bool:
-        """'' as a folder: what is no group's."""
+        """'' as a folder: what is no group's. A program may no more than its token is good for."""
+        if self._scopes is not None and not includes(self._scopes, right):
+            return False
         if self._rights is None:
             return True
         key = right, folder or ROOT_FOLDER
@@ -129,13 +133,20 @@ class _Viewer:
         return self._known[key]
 
 
-def read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, language: str = ENGLISH) -> ActivityPage:
+def read_activity(
+    db: Db,
+    caller: str,
+    args: ListActivityArgs,
+    now: int,
+    scopes: Sequence[str] | None = None,
+    language: str = ENGLISH,
+) -> ActivityPage:
     with speaking(language):
-        return _read_activity(db, caller, args, now)
+        return _read_activity(db, caller, args, now, scopes)
 
 
-def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int) -> ActivityPage:
-    viewer = _Viewer(db, caller)
+def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, scopes: Sequence[str] | None) -> ActivityPage:
+    viewer = _Viewer(db, caller, scopes)
     if not viewer.has_any:
         return ActivityPage(entries=[], more="", agents={})
     every = groups.list_all(db)
@@ -143,7 +154,7 @@ def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int) -> Act
         args=args,
         since=parse_since(args.since, now) if args.since else 0,
         words=tuple(args.words.casefold().split()),
-        names=frozenset(identities.list_names(db, args.person)) if args.person else frozenset(),
+        names=_list_names(db, args.person, viewer),
     )
     places = [ROOT_FOLDER, *(group.folder for group in every)]
     seen = {name for name, right in _RIGHTS.items() if any(viewer.may(right, place) for place in places)}
@@ -159,6 +170,13 @@ def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int) -> Act
         more=_make_cursor({scan.table: scan.find_next(shown) for scan in scans}),
         agents=_list_agents(every, viewer),
     )
+
+
+def _list_names(db: Db, person: str, viewer: _Viewer) -> frozenset[str]:
+    """Whoever may not look at people filters by the one name that they gave: others would tell whose it is."""
+    if not person:
+        return frozenset()
+    return frozenset(identities.list_names(db, person) if viewer.may(USERS_READ, "") else [person])
 
 
 def _find_starts(db: Db, args: ListActivityArgs, now: int) -> dict[str, int]:

@@ -515,7 +515,7 @@ async def write_group_file(deps: OperationDeps, args: WriteGroupFileArgs) -> Wri
         """A move that began after this was written takes it along; one that began before may not."""
         claim_folder_here(db, deps.home, args.folder, now)
         if args.path == AGENTS:
-            record_found(db, before, now, now)
+            record_found(db, before, None, now)
             written = InstructionSource.WRITTEN
             instructions.add(db, args.folder, done.version, args.content, written, deps.caller, now)
         if change is not None:

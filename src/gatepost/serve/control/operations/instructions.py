@@ -9,7 +9,7 @@ from gatepost.core.records import replace
 from gatepost.flow import group_files
 from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, claim_here
 from gatepost.flow.group_files import AGENTS
-from gatepost.flow.instruction_watch import FIRST, read_texts, record_found
+from gatepost.flow.instruction_watch import FIRST, UNSURE, read_texts, record_found
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.messages.visible_text import render_changes
 from gatepost.serve.control.arguments.instructions import (
@@ -51,6 +51,8 @@ def _render_writer(db: Db, version: InstructionVersion) -> str:
     by = version.written_by
     if not by:
         return "somebody on the machine"
+    if by == UNSURE:
+        return "an agent, or somebody on the machine"
     if by == FIRST:
         return "as it was at first"
     if by == OPERATOR:
@@ -110,7 +112,7 @@ async def put_back(deps: OperationDeps, args: PutBackArgs) -> PutBackAnswer:
 
     def record(db: Db) -> int | None:
         claim_folder_here(db, deps.home, folder, now)
-        record_found(db, before, now, now)
+        record_found(db, before, None, now)
         replaced = instructions.get_newest(db, folder)
         instructions.add(db, folder, done.version, wanted.text, InstructionSource.PUT_BACK, deps.caller, now)
         return replaced.id if replaced is not None and current else None

@@ -12,6 +12,7 @@ from gatepost.flow.memory.view_file import compare_view, write_view
 from gatepost.flow.memory.view_text import (
     VIEW,
     ViewChanges,
+    parse_notes,
     render_changes,
     render_conflicts,
     render_entry,
@@ -37,8 +38,10 @@ from gatepost.serve.control.arguments.memory import (
     UndoMemoriesArgs,
     UndoneMemories,
 )
-from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.serve.control.arguments.users import USERS_READ
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.ledger import parse_since
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.memory import memories, memory_views, recall
 from gatepost.store.memory.memories import LONGEST_ABOUT, LONGEST_TEXT, Memory, MemoryFilter, MemoryScope, MemoryTrust
 from gatepost.store.messages import messages
@@ -119,6 +122,10 @@ def _get_live(db: Db, memory_id: int) -> Memory:
     return entry
 
 
+def _may_see_people(db: Db, deps: OperationDeps) -> bool:
+    return deps.caller == OPERATOR or has_right(db, deps.caller, f"op:{USERS_READ}", ROOT_FOLDER)
+
+
 @operation
 async def add_memory(deps: OperationDeps, args: AddMemoryArgs) -> Memory:
     now = deps.clock.now()
@@ -128,7 +135,8 @@ async def add_memory(deps: OperationDeps, args: AddMemoryArgs) -> Memory:
         person = ""
         if args.person:
             person = identities.get_person(db, args.person)
-            if users.get(db, person) is None:
+            hidden = person != args.person and not _may_see_people(db, deps)  # the answer would tell whose it is
+            if hidden or users.get(db, person) is None:
                 raise NotFound("person", args.person, "`gatepost user list` shows them")
             if args.family:
                 raise Invalid("family", "an entry for one person is known to their own agent alone")
@@ -251,10 +259,16 @@ async def import_memories(deps: OperationDeps, args: ImportMemoriesArgs) -> Impo
 
 
 def _read_entries(text: str) -> list[ImportedEntry]:
-    try:
-        found = _read_import(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid("entries", f"is no JSON list of texts or of entries with a text: {error}") from None
+    found: list[str | ImportedEntry] = []
+    if not text.lstrip().startswith(("[", "{")):
+        found += [ImportedEntry(said, about) for about, said in parse_notes(text)]
+        if not found:
+            raise Invalid("entries", "holds nothing to remember: neither an item nor a paragraph")
+    else:
+        try:
+            found += _read_import(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise Invalid("entries", f"is no JSON list of texts or of entries with a text: {error}") from None
     if len(found) > MOST_IMPORTED:
         raise Invalid("entries", f"has {len(found)} entries; at most {MOST_IMPORTED} are taken at once")
     return [ImportedEntry(each) if isinstance(each, str) else each for each in found]

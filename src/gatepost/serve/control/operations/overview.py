@@ -34,6 +34,7 @@ from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
+from gatepost.serve.control.arguments.alerts import ListAlertsArgs
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
 from gatepost.serve.control.arguments.gateways import PanicOffArgs
 from gatepost.serve.control.arguments.groups import WakeGroupArgs
@@ -60,6 +61,7 @@ from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.health.health_check import HealthCheck
+from gatepost.store.gateways import alerts
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import Message
 from gatepost.store.money import ledger
@@ -147,7 +149,12 @@ def read_overview(
         total=len(chosen),
         homeless=_count_homeless(work) if rights.may_see(ROOT_FOLDER) else 0,
         agents=_read_details(db, chosen[args.start : args.start + args.limit], rights, now),
+        alerts=_count_alerts(db, now) if rights.may_run(ListAlertsArgs.info, ROOT_FOLDER) else 0,
     )
+
+
+def _count_alerts(db: Db, now: int) -> int:
+    return sum(not each.is_muted(now) for each in alerts.list_open(db))
 
 
 class _CallerRights:

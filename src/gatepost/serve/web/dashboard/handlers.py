@@ -178,14 +178,16 @@ class Dashboard:
 
     async def _read_sidebar(self, request: Request) -> Sidebar:
         operation_deps = self._deps.operation_deps
-        return await operation_deps.store.read(read_sidebar, operation_deps.config, request.state.user)
+        return await operation_deps.store.read(
+            read_sidebar, operation_deps.config, request.state.user, operation_deps.clock.now()
+        )
 
     async def _load_context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
         shown = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
         sidebar = await self._read_sidebar(request)
         return {
             "view": view,
-            "menu": make_menu(shown, page, sidebar.waiting),
+            "menu": make_menu(shown, page, sidebar.waiting, sidebar.alerts),
             "tabs": view.tabs or make_tabs(shown, page),
             "sidebar": sidebar,
             "title": view.title or (translate(get_heading(shown, page)) if page else ""),

@@ -9,15 +9,16 @@ from gatepost.serve.web.dashboard.view import Tab
 
 
 class MenuEntry(Struct, frozen=True, kw_only=True):
-    """`waiting`: how many decisions somebody waits for there."""
+    """`waiting`: how many decisions somebody waits for there. `alerts`: how many things are not well."""
 
     label: str
     href: str
     is_current: bool
     waiting: int = 0
+    alerts: int = 0
 
 
-def make_menu(shown: Sequence[Page], page: Page | None, waiting: int) -> list[MenuEntry]:
+def make_menu(shown: Sequence[Page], page: Page | None, waiting: int, alerts: int = 0) -> list[MenuEntry]:
     """Return an entry for each section of which the person may see a page. `shown`: those pages, in their order."""
     first = {section: next((each for each in shown if each.section is section), None) for section in Section}
     return [
@@ -26,6 +27,7 @@ def make_menu(shown: Sequence[Page], page: Page | None, waiting: int) -> list[Me
             href=start.href,
             is_current=page is not None and page.section is section,
             waiting=waiting if section is Section.AGENTS else 0,
+            alerts=alerts if section is Section.SYSTEM else 0,
         )
         for section, start in first.items()
         if start is not None

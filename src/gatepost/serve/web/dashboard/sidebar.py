@@ -1,5 +1,5 @@
-"""Parts beside every page: the way to the first steps while the demo answers, the panic switch, and how many decisions
-are waited for."""
+"""Parts beside every page: the way to the first steps while the demo answers, the panic switch, how many decisions are
+waited for, and how many things are not well."""
 
 from msgspec import Struct
 
@@ -8,10 +8,12 @@ from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs
+from gatepost.serve.control.arguments.alerts import ListAlertsArgs
 from gatepost.serve.control.arguments.connect import RIGHT
 from gatepost.serve.control.arguments.gateways import PanicOnArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.web.dashboard.view import Action, Tone
+from gatepost.store.gateways import alerts
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, switches
 from gatepost.store.sessions import groups
@@ -29,9 +31,10 @@ class Sidebar(Struct, frozen=True, kw_only=True):
     reason: str
     switch: Action | None
     waiting: int  # decisions, for whoever may make them everywhere
+    alerts: int  # that are open and not muted, for whoever may see them
 
 
-def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
+def read_sidebar(db: Db, config: Config, person: str, now: int) -> Sidebar:
     stopped = switches.get(db, switches.PANIC)
     may = has_right(db, person, f"op:{PanicOnArgs.info.right}", ROOT_FOLDER)
     return Sidebar(
@@ -40,7 +43,13 @@ def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
         reason=stopped.reason if stopped is not None else "",
         switch=(PANIC_OFF if stopped is not None else PANIC_ON) if may else None,
         waiting=count_waiting(db, person),
+        alerts=count_alerts(db, person, now),
     )
+
+
+def count_alerts(db: Db, person: str, now: int) -> int:
+    found = sum(not each.is_muted(now) for each in alerts.list_open(db))
+    return found if found and has_right(db, person, f"op:{ListAlertsArgs.info.right}", ROOT_FOLDER) else 0
 
 
 def count_waiting(db: Db, person: str) -> int:

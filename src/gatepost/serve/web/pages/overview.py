@@ -124,7 +124,9 @@ def make_view(found: GatewayOverview, now: int, query: dict[str, str], start: in
     more = f"?{urlencode({**_drop_empty(query), 'start': after})}" if after < found.total else ""
     cards = AgentCards(cards=[make_card(each, now) for each in found.agents], empty=_get_empty(query), more=more)
     return PageView(
-        lead=render_summary(found.counts, len(found.findings) + bool(found.panic) + bool(found.homeless)),
+        lead=render_summary(
+            found.counts, len(found.findings) + bool(found.panic) + bool(found.homeless) + found.alerts
+        ),
         banner=tuple(list_notes(found, now)),
         blocks=[cards],
         filters=(_make_filter(found.counts, query.get("part", "")),),
@@ -175,12 +177,19 @@ def list_notes(found: GatewayOverview, now: int) -> list[Note]:
         why = f" The operator's words: {_cut(panic.reason)}" if panic.reason else ""
         text = f"Everything is stopped, since {render_span(panic.since_at, now)}. Messages are kept.{why}"
         notes.append(Note(text=text, tone=Tone.BAD, action=GO_ON))
+    if found.alerts:
+        notes.append(_make_alerts(found.alerts))
     if found.homeless:
         notes.append(_make_homeless(found.homeless))
     notes += [_make_note(each) for each in found.findings[:MOST_NOTES]]
     if (left := len(found.findings) - MOST_NOTES) > 0:
         notes.append(Note(text=f"{_count(left, 'more finding', 'more findings')}.", hint="gatepost doctor lists them"))
     return notes
+
+
+def _make_alerts(count: int) -> Note:
+    text = f"{count} thing{' is' if count == 1 else 's are'} not well. Alerts says who was told."
+    return Note(text=text, tone=Tone.BAD, link=Link("See alerts", render_path("/alerts")))
 
 
 def _make_homeless(count: int) -> Note:

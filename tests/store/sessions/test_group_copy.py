@@ -1,0 +1,173 @@
+"""One agent's rows, put back from an older store: its own as they were, and nobody else's touched."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import Invalid
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.memory import memories
+from gatepost.store.memory.memories import Memory, MemoryScope, MemoryTrust
+from gatepost.store.port import Db, Store
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskState
+from gatepost.store.sessions import group_copy, groups, pinned_rules, sessions
+from gatepost.store.sessions.group_copy import GroupCopy, list_below, put_back, read_copy
+
+NOW, HOUR = 1_800_000_000_000_000, 3600_000_000
+AGENTS = ("acme", "acme/eng", "acmeandmore", "beta")
+TABLES = ("groups", "routes", "pinned_rules", "memories", "memory_words", "tasks", "sessions")
+
+
+def seed(db: Db) -> None:
+    for folder in AGENTS:
+        groups.add(db, folder, folder, "scripted", NOW)
+        remember(db, folder, f"{folder} likes figs")
+        pinned_rules.add(db, folder, "", f"Be {folder}.", "ann", NOW)
+        routes.add(db, Route(seq=1, match="room=x", target=folder, folder=folder, created_by="ann", created_at=NOW))
+        plan(db, folder, NOW + HOUR)
+        session = sessions.find_or_add(db, "shared", folder, "fake", "fake:1", "", NOW)
+        sessions.set_conversation(db, session.id, "claude", f"{folder} then", NOW)
+
+
+def remember(db: Db, folder: str, text: str) -> Memory:
+    new = Memory(folder=folder, text=text, scope=MemoryScope.AGENT, trust=MemoryTrust.MEMBER, created_at=NOW)
+    return memories.add(db, new)
+
+
+def plan(db: Db, folder: str, next_at: int, text: str = "Good morning.") -> str:
+    new = NewTask(
+        folder=folder,
+        instance="fake",
+        address="fake:1",
+        text=text,
+        kind=ScheduleKind.EVERY,
+        schedule="1h",
+        every=HOUR,
+        next_at=next_at,
+        created_by="ann",
+    )
+    return tasks.add(db, new, (), 0, NOW).id
+
+
+def spoil(db: Db, folder: str) -> None:
+    groups.update(db, folder, {"name": "spoilt"})
+    db.run("UPDATE memories SET text = 'spoilt' WHERE folder = ?", (folder,))
+    db.run("DELETE FROM pinned_rules WHERE folder = ?", (folder,))
+    db.run("UPDATE routes SET match = 'spoilt' WHERE folder = ?", (folder,))
+    remember(db, folder, "spoilt and more")
+    plan(db, folder, NOW + HOUR, "spoilt")
+    for session in sessions.list_open(db):
+        if session.folder == folder:
+            sessions.set_conversation(db, session.id, "claude", "spoilt", NOW)
+
+
+def show(db: Db, folder: str, tables: tuple[str, ...] = TABLES) -> dict[str, list[object]]:
+    return {name: sorted(map(repr, db.rows(f"SELECT * FROM {name} WHERE folder = ?", (folder,)))) for name in tables}
+
+
+def list_rows(db: Db, sql: str) -> list[tuple[object, ...]]:
+    return db.rows(sql)
+
+
+def list_states(db: Db) -> list[tuple[str, str]]:
+    rows = db.rows("SELECT id, state FROM tasks WHERE folder = 'acme' AND state <> 'active'")
+    return [(str(row[0]), str(row[1])) for row in rows]
+
+
+def get_task(db: Db) -> Task:
+    (found,) = [each for each in tasks.list_page(db, "acme", "", 10) if each.folder == "acme"]
+    return found
+
+
+def show_conversations(db: Db) -> list[tuple[object, ...]]:
+    return sorted(
+        db.rows("SELECT s.folder, c.conversation FROM conversations c JOIN sessions s ON s.id = c.session_id")
+    )
+
+
+@pytest.fixture
+async def copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
+    """Of a store that went on: both have what was there when it was copied."""
+    await store.write(seed)
+    path = Path(shutil.copy(empty_store, tmp_path / "then.db"))
+    connection = connect(path)
+    then = SqliteDb(connection)
+    connection.execute("PRAGMA foreign_keys=OFF")
+    for name in (*TABLES, "conversations"):
+        columns = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
+        for row in await store.read(list_rows, f"SELECT {', '.join(columns)} FROM {name}"):
+            then.run(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+    connection.close()
+    return read_copy(path, "acme")
+
+
+async def test_an_agent_is_as_it_was_and_every_other_as_it_is(store: Store, copy: GroupCopy) -> None:
+    before = await store.read(show, "acme")
+    for folder in AGENTS:
+        await store.write(spoil, folder)
+    others = [await store.read(show, folder) for folder in AGENTS[1:]]
+    added = {each.id for each in await store.read(tasks.list_page, "acme", "", 10)}
+    await store.write(put_back, copy, NOW)
+    after = await store.read(show, "acme")
+    for name in ("groups", "routes", "pinned_rules", "memories", "memory_words"):
+        assert after[name] == before[name], name
+    assert [await store.read(show, folder) for folder in AGENTS[1:]] == others
+    assert await store.read(show_conversations) == [
+        ("acme", "acme then"),
+        *((folder, "spoilt") for folder in AGENTS[1:]),
+    ]
+    found = dict(await store.read(list_states))
+    assert sorted(found.values()) == [TaskState.CANCELLED] and found.keys() < added
+    await store.write(put_back, copy, NOW)
+    assert await store.read(show, "acme") == after  # done again, it changes nothing
+
+
+async def test_an_agent_that_was_removed_comes_back_closed_and_without_rights(store: Store, copy: GroupCopy) -> None:
+    await store.write(groups.update, "acme", {"mounts": []})
+    await store.write(groups.remove, "acme")
+    await store.write(put_back, copy, NOW)
+    found = await store.read(groups.get, "acme")
+    assert found is not None and not found.open and found.name == "acme"
+    assert (await store.read(show_conversations))[0] == ("acme", "acme then")
+    assert len((await store.read(show, "acme"))["tasks"]) == 1
+
+
+async def test_a_task_that_went_on_keeps_its_time_and_one_that_would_be_due_at_once_waits(
+    store: Store, copy: GroupCopy
+) -> None:
+    task = await store.read(get_task)
+    later = NOW + 10 * HOUR
+    await store.write(lambda db: db.run("UPDATE tasks SET next_at = ? WHERE id = ?", (later + HOUR, task.id)))
+    await store.write(put_back, copy, later)
+    same = await store.read(get_task)
+    assert (same.state, same.next_at) == (TaskState.ACTIVE, later + HOUR)
+    await store.write(tasks.set_state, task.id, TaskState.COMPLETED, "", None, later)
+    await store.write(put_back, copy, later)
+    held = await store.read(get_task)
+    assert (held.state, held.reason) == (TaskState.PAUSED, group_copy.REASON)
+
+
+async def test_rows_whose_numbers_are_another_agents_by_now_are_refused_whole(store: Store, copy: GroupCopy) -> None:
+    """As they are after the whole store was restored, and others were made since."""
+    await store.write(lambda db: db.run("UPDATE memories SET folder = 'beta' WHERE folder = 'acme'"))
+    before = await store.read(show, "acme")
+    with pytest.raises(Invalid, match="does not fit"):
+        await store.write(put_back, copy, NOW)
+    assert await store.read(show, "acme") == before
+
+
+async def test_what_a_memory_was_said_in_is_named_only_if_it_is_the_same_message(store: Store, copy: GroupCopy) -> None:
+    rows = copy.tables["memories"]
+    at = rows.columns.index("message_id")
+    stray = [(*row[:at], 4711, *row[at + 1 :]) for row in rows.rows]
+    tables = {**copy.tables, "memories": group_copy.CopiedRows(rows.columns, stray)}
+    await store.write(put_back, GroupCopy("acme", tables, copy.below), NOW)
+    assert {each.message_id for each in await store.read(memories.list_chosen, memories.MemoryFilter(), NOW)} == {None}
+
+
+async def test_agents_below_are_those_whose_folders_lie_in_its_own(store: Store, copy: GroupCopy) -> None:
+    assert copy.below == await store.read(list_below, "acme") == ("acme/eng",)
