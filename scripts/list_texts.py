@@ -50,6 +50,7 @@ NO_TEXTS = frozenset(
         "turn interrupted",
         "give either a prompt, which",
         "budget.set none",
+        "alert.mute 0",
         "say when with exactly one of",
         "whose budget? name",
         "how much? give",

@@ -181,6 +181,9 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "agent.archive": ("Archive it", "It is archived."),
     "agent.create": ("Start the agent", "The agent has begun."),
     "agent.prompt": ("Say it", "It was told."),
+    "alert.mute": ("Say nothing for a while", "Nothing is said of it for a while."),
+    "alert.mute 0": ("Tell again", "You are told of it again."),
+    "alert.test": ("Send a test", "A test is on its way by {channel}."),
     "api_token.add": ("Make the token", "The token is made."),
     "api_token.rm": ("Revoke the token", "The token is revoked: nothing gets in by it any more."),
     "budget.set": ("Set the limit", "The limit is set."),
@@ -299,7 +302,8 @@ def render_done(operation: str, facts: Mapping[str, Any] | None = None, given: I
 
 
 def _get_deed(operation: str, given: Iterable[object]) -> tuple[str, str]:
-    special = (DEEDS.get(f"{operation} {each}") for each in given if isinstance(each, str) and len(each) < LONGEST_WORD)
+    plain = (str(each) for each in given if isinstance(each, str | int))
+    special = (DEEDS.get(f"{operation} {each}") for each in plain if len(each) < LONGEST_WORD)
     return next(filter(None, special), None) or DEEDS.get(operation) or _get_verb(operation)
 
 
