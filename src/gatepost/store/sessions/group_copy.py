@@ -55,8 +55,9 @@ _SOURCE = (
 # People whose words or data its conversations, memories and tasks have.
 _PEOPLE = (
     "SELECT u.id FROM users u WHERE u.id IN (SELECT COALESCE(i.person, w.name) FROM (SELECT m.sender AS name"
-    " FROM inbox e JOIN messages m ON m.id = e.message_id WHERE e.folder = ? UNION SELECT speaker FROM memories WHERE folder = ?"
-    " UNION SELECT person FROM memories WHERE folder = ? UNION SELECT created_by FROM tasks WHERE folder = ?) w"
+    " FROM inbox e JOIN messages m ON m.id = e.message_id WHERE e.folder = ?"
+    " UNION SELECT speaker FROM memories WHERE folder = ? UNION SELECT person FROM memories WHERE folder = ?"
+    " UNION SELECT created_by FROM tasks WHERE folder = ?) w"
     " LEFT JOIN identities i ON i.identity = w.name) ORDER BY u.id"
 )
 
