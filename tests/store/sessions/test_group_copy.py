@@ -228,3 +228,15 @@ async def test_somebody_else_who_was_forgotten_and_somebody_who_was_joined_hinde
 
     await store.write(change)
     await store.write(put_back, copy, NOW)
+
+
+@pytest.mark.parametrize("name", ["s-of-beta/out", "..", ".", "a\nb"])
+async def test_a_backup_in_foreign_hands_names_no_conversation_so_that_it_lies_in_anothers_folder(
+    store: Store, copy: GroupCopy, tmp_path: Path, name: str
+) -> None:
+    connection = connect(tmp_path / "then.db")
+    connection.execute("PRAGMA foreign_keys=OFF")
+    connection.execute("UPDATE sessions SET id = ? WHERE folder = 'acme'", (name,))
+    connection.close()
+    with pytest.raises(Invalid, match="as none of ours is"):
+        read_copy(tmp_path / "then.db", "acme")

@@ -5,6 +5,7 @@ of its conversations. Decisions of people stay as they are now: rights, walls, m
 So does the ledger, because what was said was said.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _CONDITIONS = {
     **dict.fromkeys(BELOW_SESSIONS, _OF_SESSIONS),
     "messages": "id IN (SELECT message_id FROM memories WHERE folder = ?)",
 }
+_ID = re.compile(r"[A-Za-z0-9_-]+\Z")  # of a conversation, which has a folder of that name
 _SOURCE = (
     "id",
     "instance",
@@ -93,7 +95,10 @@ def read_copy(path: Path, folder: str) -> GroupCopy:
         people = tuple(str(row[0]) for row in found.db.rows(_PEOPLE, (folder,) * 4))
     if not tables["groups"].rows:
         raise Invalid("--group", f"there is no agent {folder} in this backup")
-    return GroupCopy(folder, tables, below, people)
+    copy = GroupCopy(folder, tables, below, people)
+    if strange := next((each for each in copy.session_ids if not _ID.match(each)), ""):
+        raise Invalid("--group", f"a conversation in this backup is named {strange[:60]!r}, as none of ours is")
+    return copy
 
 
 def _read(db: Db, table: str, columns: tuple[str, ...], folder: str) -> CopiedRows:
