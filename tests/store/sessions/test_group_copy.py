@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Direction
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import Memory, MemoryScope, MemoryTrust
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
@@ -17,6 +21,7 @@ from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskState
 from gatepost.store.sessions import group_copy, groups, pinned_rules, sessions
 from gatepost.store.sessions.group_copy import GroupCopy, list_below, put_back, read_copy
 
+ANN, BOB, CID = "web:user/ann", "web:user/bob", "web:user/cid"
 NOW, HOUR = 1_800_000_000_000_000, 3600_000_000
 AGENTS = ("acme", "acme/eng", "acmeandmore", "beta")
 TABLES = ("groups", "routes", "pinned_rules", "memories", "memory_words", "tasks", "sessions")
@@ -51,6 +56,30 @@ def plan(db: Db, folder: str, next_at: int, text: str = "Good morning.") -> str:
         created_by="ann",
     )
     return tasks.add(db, new, (), 0, NOW).id
+
+
+def add_people(db: Db) -> None:
+    """Ann wrote to the agent by a further name of hers, Bob is somebody of whom it remembers something, and Cid has
+    nothing to do with it."""
+    for person in (ANN, BOB, CID):
+        users.add(db, person, person, NOW)
+    identities.add(db, "fake:user/anna", ANN, "test", NOW)
+    session = next(each for each in sessions.list_open(db) if each.folder == "acme")
+    said = NewMessage(
+        instance="fake",
+        address="fake:1",
+        direction=Direction.IN,
+        platform_id="1",
+        sender="fake:user/anna",
+        text="x",
+        at=NOW,
+    )
+    message = messages.accept(db, said, NOW)
+    assert message is not None
+    inbox.enqueue(db, message, session.id, "acme", "member", NOW)
+    for folder, person in (("acme", BOB), ("beta", CID)):
+        about = {"scope": MemoryScope.PERSON, "person": person, "trust": MemoryTrust.MEMBER, "created_at": NOW}
+        memories.add(db, Memory(folder=folder, text=f"of {person}", **about))  # type: ignore[arg-type]
 
 
 def spoil(db: Db, folder: str) -> None:
@@ -93,11 +122,12 @@ def show_conversations(db: Db) -> list[tuple[object, ...]]:
 async def copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
     """Of a store that went on: both have what was there when it was copied."""
     await store.write(seed)
+    await store.write(add_people)
     path = Path(shutil.copy(empty_store, tmp_path / "then.db"))
     connection = connect(path)
     then = SqliteDb(connection)
     connection.execute("PRAGMA foreign_keys=OFF")
-    for name in (*TABLES, "conversations"):
+    for name in (*TABLES, "conversations", "users", "identities", "messages", "inbox"):
         columns = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
         for row in await store.read(list_rows, f"SELECT {', '.join(columns)} FROM {name}"):
             then.run(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
@@ -171,3 +201,42 @@ async def test_what_a_memory_was_said_in_is_named_only_if_it_is_the_same_message
 
 async def test_agents_below_are_those_whose_folders_lie_in_its_own(store: Store, copy: GroupCopy) -> None:
     assert copy.below == await store.read(list_below, "acme") == ("acme/eng",)
+
+
+@pytest.mark.parametrize("person", [ANN, BOB])
+async def test_nothing_of_somebody_who_was_forgotten_since_comes_back(
+    store: Store, copy: GroupCopy, person: str
+) -> None:
+    def forget(db: Db) -> None:
+        db.run("DELETE FROM identities WHERE person = ?", (person,))
+        db.run("DELETE FROM users WHERE id = ?", (person,))
+        db.run("DELETE FROM memories WHERE person = ?", (person,))
+
+    await store.write(forget)
+    before = await store.read(show, "acme")
+    with pytest.raises(Invalid, match="forgotten since"):
+        await store.write(put_back, copy, NOW)
+    assert await store.read(show, "acme") == before
+
+
+async def test_somebody_else_who_was_forgotten_and_somebody_who_was_joined_hinder_nothing(
+    store: Store, copy: GroupCopy
+) -> None:
+    def change(db: Db) -> None:
+        db.run("DELETE FROM users WHERE id = ?", (CID,))
+        identities.add(db, BOB, ANN, "test", NOW)
+
+    await store.write(change)
+    await store.write(put_back, copy, NOW)
+
+
+@pytest.mark.parametrize("name", ["s-of-beta/out", "..", ".", "a\nb"])
+async def test_a_backup_in_foreign_hands_names_no_conversation_so_that_it_lies_in_anothers_folder(
+    store: Store, copy: GroupCopy, tmp_path: Path, name: str
+) -> None:
+    connection = connect(tmp_path / "then.db")
+    connection.execute("PRAGMA foreign_keys=OFF")
+    connection.execute("UPDATE sessions SET id = ? WHERE folder = 'acme'", (name,))
+    connection.close()
+    with pytest.raises(Invalid, match="as none of ours is"):
+        read_copy(tmp_path / "then.db", "acme")

@@ -5,6 +5,7 @@ of its conversations. Decisions of people stay as they are now: rights, walls, m
 So does the ledger, because what was said was said.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ _CONDITIONS = {
     **dict.fromkeys(BELOW_SESSIONS, _OF_SESSIONS),
     "messages": "id IN (SELECT message_id FROM memories WHERE folder = ?)",
 }
+_ID = re.compile(r"[A-Za-z0-9_-]+\Z")  # of a conversation, which has a folder of that name
 _SOURCE = (
     "id",
     "instance",
@@ -51,6 +53,16 @@ _SOURCE = (
     "sender",
     "accepted_at",
 )  # by which a message is known to be the same
+
+
+# People whose words or data its conversations, memories and tasks have.
+_PEOPLE = (
+    "SELECT u.id FROM users u WHERE u.id IN (SELECT COALESCE(i.person, w.name) FROM (SELECT m.sender AS name"
+    " FROM inbox e JOIN messages m ON m.id = e.message_id WHERE e.folder = ?"
+    " UNION SELECT speaker FROM memories WHERE folder = ? UNION SELECT person FROM memories WHERE folder = ?"
+    " UNION SELECT created_by FROM tasks WHERE folder = ?) w"
+    " LEFT JOIN identities i ON i.identity = w.name) ORDER BY u.id"
+)
 
 
 class CopiedRows(Struct, frozen=True):
@@ -65,6 +77,7 @@ class GroupCopy(Struct, frozen=True):
     folder: str
     tables: Mapping[str, CopiedRows]
     below: tuple[str, ...] = ()  # the groups below it, whose folders lie in its own
+    people: tuple[str, ...] = ()  # who were known and had to do with it
 
     def get(self, table: str) -> list[dict[str, Any]]:
         return self.tables[table].as_dicts()
@@ -80,9 +93,13 @@ def read_copy(path: Path, folder: str) -> GroupCopy:
         columns = found.list_tables()
         tables = {name: _read(found.db, name, columns[name], folder) for name in _CONDITIONS}
         below = list_below(found.db, folder)
+        people = tuple(str(row[0]) for row in found.db.rows(_PEOPLE, (folder,) * 4))
     if not tables["groups"].rows:
         raise Invalid("--group", f"there is no agent {folder} in this backup")
-    return GroupCopy(folder, tables, below)
+    copy = GroupCopy(folder, tables, below, people)
+    if strange := next((each for each in copy.session_ids if not _ID.match(each)), ""):
+        raise Invalid("--group", f"a conversation in this backup is named {strange[:60]!r}, as none of ours is")
+    return copy
 
 
 def _read(db: Db, table: str, columns: tuple[str, ...], folder: str) -> CopiedRows:
@@ -111,7 +128,11 @@ def count_rows(db: Db, folder: str) -> dict[str, int]:
 
 def check_copy(db: Db, copy: GroupCopy) -> None:
     """Raise Invalid if a row of the copy is another agent's now: the store was restored in between, and numbers its
-    rows anew."""
+    rows anew. Nor does it fit if somebody was forgotten since: nothing of them may come back."""
+    if forgotten := sum(not _is_known(db, each) for each in copy.people):
+        people = "somebody" if forgotten == 1 else f"{forgotten} people"
+        why = f"{people} in the agent's conversations or memories of then were forgotten since, and would be back"
+        raise Invalid("--group", f"{why}; take a newer backup, or restore the whole one into another home")
     for table in (*REPLACED, "tasks", "sessions"):
         for some in _batches([each["id"] for each in copy.get(table)]):
             marks = ", ".join("?" * len(some))
@@ -122,6 +143,12 @@ def check_copy(db: Db, copy: GroupCopy) -> None:
         newest = max((int(each["id"]) for each in copy.get(table)), default=0)
         if newest > db.upkeep.get_last_id(table):
             raise Invalid("--group", _render_conflict(table))
+
+
+def _is_known(db: Db, person: str) -> bool:
+    """Return True if they are somebody still, or a further name of somebody."""
+    known = "SELECT 1 FROM users WHERE id = ? UNION ALL SELECT 1 FROM identities WHERE identity = ? LIMIT 1"
+    return db.row(known, (person, person)) is not None
 
 
 def _render_conflict(table: str) -> str:
