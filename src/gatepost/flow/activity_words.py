@@ -6,7 +6,7 @@ is in the language that is set for what is under way: each part has an entry of 
 
 from collections.abc import Mapping, Sequence
 
-from gatepost.core.languages.catalogue import localize, translate_exact
+from gatepost.core.languages.catalogue import fill_text, localize
 from gatepost.core.money import MICRO
 from gatepost.flow.requests.choices import ACTS
 from gatepost.store.messages.inbox import InboxState
@@ -187,77 +187,77 @@ def render_received(who: str, agents: Sequence[str], room: str) -> str:
     if not agents:
         return render_sent(who, room, None)
     pattern = "{who} wrote to {agents} in {room}" if room else "{who} wrote to {agents}"
-    return _say(pattern, who=who, agents=join_names(agents), room=room)
+    return fill_text(pattern, who=who, agents=join_names(agents), room=room)
 
 
 def render_outcome(agent: str, state: InboxState) -> str:
     """Return what else is to be said of a message; '' if it was answered."""
     match state:
         case InboxState.FAILED:
-            return _say(", and {agent} failed", agent=agent)
+            return fill_text(", and {agent} failed", agent=agent)
         case InboxState.REFUSED:
-            return _say(", and it was not let through")
+            return fill_text(", and it was not let through")
         case InboxState.HELD:
-            return _say(", and it waits for a decision")
+            return fill_text(", and it waits for a decision")
         case InboxState.CANCELLED:
-            return _say(", and it was stopped")
+            return fill_text(", and it was stopped")
         case InboxState.QUEUED | InboxState.RETRY:
-            return _say(", and it waits")
+            return fill_text(", and it waits")
     return ""
 
 
 def render_sent(who: str, room: str, state: EffectState | None) -> str:
-    told = _say("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
+    told = fill_text("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
     if state is EffectState.FAILED:
-        return told + _say(", and it did not arrive")
-    return told + _say(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
+        return told + fill_text(", and it did not arrive")
+    return told + fill_text(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
 
 
 def render_call(agent: str, tool: str, verdict: str) -> str:
     act = _render_act(tool)
     if verdict in WAITS:
-        return _say("{agent} asked to {act}", agent=agent, act=act)
+        return fill_text("{agent} asked to {act}", agent=agent, act=act)
     if verdict in DENIED:
-        return _say("{agent} was not allowed to {act}", agent=agent, act=act)
+        return fill_text("{agent} was not allowed to {act}", agent=agent, act=act)
     if verdict not in _AGREED:
-        return _say("{agent} could not {act}", agent=agent, act=act)
+        return fill_text("{agent} could not {act}", agent=agent, act=act)
     return f"{agent} {_render_done(tool)}"
 
 
 def _render_act(tool: str) -> str:
-    return _say(ACTS[tool]) if tool in ACTS else _say("use {tool}", tool=_plain(tool))
+    return fill_text(ACTS[tool]) if tool in ACTS else fill_text("use {tool}", tool=_plain(tool))
 
 
 def _render_done(tool: str) -> str:
-    return _say(DONE[tool]) if tool in DONE else _say("used {tool}", tool=_plain(tool))
+    return fill_text(DONE[tool]) if tool in DONE else fill_text("used {tool}", tool=_plain(tool))
 
 
 def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str = "", about: str = "") -> str:
     """`about`: a person, a host or an amount, by the kind of the request."""
-    agreed, whose = verdict in _AGREED, agent or _say("an agent")
+    agreed, whose = verdict in _AGREED, agent or fill_text("an agent")
     match kind:
         case RequestKind.SENDER:
-            who = about or _say("Somebody")
+            who = about or fill_text("Somebody")
             let_in = "{who} was let in to {agent} by {by}" if agent else "{who} was let in by {by}"
-            return _say(let_in if agreed else "{who} was kept out by {by}", who=who, agent=agent, by=by)
+            return fill_text(let_in if agreed else "{who} was kept out by {by}", who=who, agent=agent, by=by)
         case RequestKind.BUDGET:
-            more = about or _say("money")
+            more = about or fill_text("money")
             raised = "{by} allowed {agent} {more} more" if agent else "{by} allowed {more} more"
             kept = "{by} allowed {agent} no more money" if agent else "{by} allowed no more money"
-            return _say(raised if agreed else kept, by=by, agent=agent, more=more)
+            return fill_text(raised if agreed else kept, by=by, agent=agent, more=more)
         case RequestKind.HOST:
             pattern = "{by} let {agent} reach {host}" if agreed else "{by} did not let {agent} reach {host}"
-            return _say(pattern, by=by, agent=whose, host=about or _say("a host"))
+            return fill_text(pattern, by=by, agent=whose, host=about or fill_text("a host"))
         case RequestKind.ROOM:
             if agreed:
-                return _say("{by} chose who answers in a new room", by=by)
-            return _say("{by} chose that nobody answers in a new room", by=by)
+                return fill_text("{by} chose who answers in a new room", by=by)
+            return fill_text("{by} chose that nobody answers in a new room", by=by)
         case RequestKind.QUESTION:
-            return _say("{by} answered a question of {agent}", by=by, agent=whose)
+            return fill_text("{by} answered a question of {agent}", by=by, agent=whose)
         case RequestKind.PRICE:
-            return _say("{by} said what a model costs", by=by)
-    act = _render_act(tool) if tool else _say("go on")
-    return _say(
+            return fill_text("{by} said what a model costs", by=by)
+    act = _render_act(tool) if tool else fill_text("go on")
+    return fill_text(
         "{by} allowed {agent} to {act}" if agreed else "{by} did not allow {agent} to {act}",
         by=by,
         agent=whose,
@@ -266,30 +266,30 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
 
 
 def render_cost(agent: str, micro: int, models: Sequence[str]) -> str:
-    amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else _say("less than a cent")
-    return _say("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
+    amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else fill_text("less than a cent")
+    return fill_text("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
 
 
 def render_firing(agent: str, title: str, state: str) -> str:
     pattern = _ENDS.get(FiringState(state), _ENDS[FiringState.ANSWERED])
-    return _say(pattern, title=title, agent=agent)
+    return fill_text(pattern, title=title, agent=agent)
 
 
 def render_change(by: str, action: str, verdict: str, about: str, *, name: str = "") -> str:
     """`about`: the agent or person that it was done to, as it is called; ''. `name`: how the thing is called."""
     subject, _, verb = action.partition(".")
-    thing = _say(_THINGS[subject]) if subject in _THINGS else _plain(subject)
+    thing = fill_text(_THINGS[subject]) if subject in _THINGS else _plain(subject)
     if verdict in DENIED:
-        said = _say("{by} was not allowed to change {thing}", by=by, thing=thing)
+        said = fill_text("{by} was not allowed to change {thing}", by=by, thing=thing)
     elif verdict == "failed":
-        said = _say("{by} could not change {thing}", by=by, thing=thing)
+        said = fill_text("{by} could not change {thing}", by=by, thing=thing)
     elif name and action in _NAMED:
-        whose = about or _say("all agents")
-        return f"{by} {_say(_NAMED[action], name=name, agent=whose)}"
+        whose = about or fill_text("all agents")
+        return f"{by} {fill_text(_NAMED[action], name=name, agent=whose)}"
     elif action in _WHOLE:
-        said = f"{by} {_say(_WHOLE[action])}"
+        said = f"{by} {fill_text(_WHOLE[action])}"
     else:
-        said = f"{by} {_say(_VERBS.get(verb, CHANGED), thing=thing)}"
+        said = f"{by} {fill_text(_VERBS.get(verb, CHANGED), thing=thing)}"
     told = ", ".join(filter(None, (name, about)))
     return f"{said} ({told})" if told else said
 
@@ -297,13 +297,8 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
 def join_names(names: Sequence[str]) -> str:
     shown = list(dict.fromkeys(names))
     if len(shown) > 2:
-        return _say("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
-    return _say("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
-
-
-def _say(pattern: str, **holes: str | int) -> str:
-    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before."""
-    return translate_exact(pattern).format_map(holes)
+        return fill_text("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
+    return fill_text("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
 
 
 def _plain(name: str) -> str:
@@ -343,10 +338,10 @@ _EFFECTS = {
 def render_step(what: str) -> str:
     """Return a moment of a message's life in words."""
     if what in _STEPS:
-        return _say(_STEPS[what])
+        return fill_text(_STEPS[what])
     if what.startswith("call "):
-        return _say("The agent {did}", did=_render_done(what.removeprefix("call ")))
+        return fill_text("The agent {did}", did=_render_done(what.removeprefix("call ")))
     verb, _, state = what.rpartition(" ")
     if verb and state in _EFFECTS:
-        return _say("The answer {did}", did=_say(_EFFECTS[state]))
-    return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else _say("Something happened")
+        return fill_text("The answer {did}", did=fill_text(_EFFECTS[state]))
+    return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else fill_text("Something happened")
