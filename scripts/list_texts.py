@@ -33,6 +33,7 @@ PLACES = (
     "flow/missing_answer.py",
     "serve/control/operations/activity.py",
     "flow/schedule/spoken_times.py",
+    "serve/health/*.py",
     "serve/alerts/conditions.py",
     "serve/alerts/alert_messages.py",
 )
@@ -80,7 +81,8 @@ _WORD = re.compile(r"[A-Za-z]{2}")
 # What is no text for people: paths, names of the code, headers, SQL, markup, conditions of routes.
 _CODE = re.compile(
     r"[/#.:<_?&\[]|[a-z_.]+[=:]|[a-z]+(_[a-z]+)+\Z|[A-Z_]+\Z|(SELECT|INSERT|UPDATE|DELETE|WHERE|ORDER|AND)\b|op:|hx-|\S+/\S+\Z|"
-    r"[\w-]+; |private, |text/|\(\(|\^|curl |`gatepost \("
+    r"gatepost [a-z]+ [a-z]|`gatepost channel rm \{\w+\}`\Z|chmod |pip install |set \{|gatepost doctor --"
+    r"|[\w-]+; |private, |text/|\(\(|\^|curl |`gatepost \("
     r"|.*(\(\?|\\d|\[a-z\]|\(\[a-z)|(up active|paused queued|failed uncertain) "
 )
 

@@ -369,3 +369,18 @@ async def test_things_are_found_by_what_people_call_them(desk: DashboardDesk, sa
     shown = desk.page.locator("#palette-list li:visible")
     await expect(shown.first.locator("b")).to_have_text(found)
     assert not [text for text in await shown.all_inner_texts() if re.search(r"[a-z]\.[a-z]+ |--|[a-z]_[a-z]", text)]
+
+
+@pytest.mark.slow
+async def test_a_file_that_was_sent_in_the_chat_is_among_what_the_agent_knows(desk: DashboardDesk) -> None:
+    await desk.page.goto(desk.base)
+    file = {"name": "plan-of-ann.txt", "mimeType": "text/plain", "buffer": b"the plan"}
+    await desk.page.set_input_files("#picker", file)
+    await desk.page.get_by_label("Message", exact=True).fill("hello")
+    await desk.page.keyboard.press("Enter")
+    await desk.page.locator(".message:not(.mine) .body").last.wait_for()
+    await desk.open("/groups/home?view=knows")
+    row = desk.row("plan-of-ann.txt")
+    await expect(row).to_contain_text("8 bytes")
+    address = await row.get_by_role("link", name="plan-of-ann.txt").get_attribute("href")
+    assert await (await desk.page.request.get(f"{desk.base}{address}")).body() == b"the plan"

@@ -1,5 +1,7 @@
 """Inbox: numbers, and states that end."""
 
+import json
+
 import pytest
 from tests.store.conftest import Desk
 
@@ -49,3 +51,18 @@ def test_withdrawing_takes_what_waits_and_leaves_what_is_worked_on(desk: Desk) -
     desk.hear("waiting")
     assert inbox.cancel_waiting(desk.db, desk.session.id, "stopped", desk.now) == 1
     assert desk.states() == ["working", "cancelled"]
+
+
+def test_messages_with_files_are_found_among_the_newest_of_a_session(desk: Desk) -> None:
+    def send(content: dict[str, object]) -> int:
+        row = desk.hear("see")
+        message = desk.entry(row).message_id
+        desk.db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content), message))
+        return message
+
+    first, second = send({"attachments": [{"name": "a.pdf"}]}), send({"attachments": [{"name": "b.pdf"}]})
+    send({"files": []})
+    found = messages.list_with_files(desk.db, desk.session.id, 10)
+    assert [each.id for each in found] == [second, first]
+    assert [each.id for each in messages.list_with_files(desk.db, desk.session.id, 2)] == [second]
+    assert messages.list_with_files(desk.db, "s-other", 10) == []

@@ -179,6 +179,11 @@ def translate_exact(text: str) -> str:
     return load_catalogue(current_language.get()).find_exact(text) or text
 
 
+def fill_text(pattern: str, **holes: object) -> str:
+    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before."""
+    return translate_exact(pattern).format_map(holes)
+
+
 def translate_phrase(value: object) -> object:
     """Return a value of a table, which is somebody's or ours: a phrase such as `not tried yet` is ours."""
     if not isinstance(value, str) or not value[:1].islower() or " " not in value:

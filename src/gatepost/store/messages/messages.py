@@ -55,6 +55,7 @@ class Message(Struct, frozen=True):
 
 
 MESSAGES = Table("messages", Message)
+_FILES = '%"attachments"%'
 
 # The columns of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
 SHOWN = ", ".join(
@@ -363,6 +364,12 @@ def list_latest_in_room(db: Db, instance: str, address: str, before: int | None,
     """Return the newest messages of a room, oldest first."""
     page = "WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?"
     return MESSAGES.list(db, page, instance, address, before if before is not None else 2**62, limit)[::-1]
+
+
+def list_with_files(db: Db, session_id: str, most: int) -> list[Message]:
+    """Return those with files among the newest messages that a session was given, the newest first."""
+    given = "SELECT message_id FROM inbox WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
+    return MESSAGES.list(db, f"WHERE id IN ({given}) AND content LIKE ? ORDER BY id DESC", session_id, most, _FILES)
 
 
 def remove_files(db: Db, message: Message) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def test_a_panic_comes_first_and_can_be_ended_and_findings_are_few() -> None:
     notes = list_notes(make_answer(panic=PanicState(since_at=AGO, reason="smoke"), findings=findings, homeless=2), NOW)
     assert notes[0].action is not None and notes[0].action.operation == "panic.off" and notes[0].action.asks
     assert notes[0].text == "Everything is stopped, since 3 min. Messages are kept. The operator's words: smoke"
-    assert notes[1].text.startswith("2 requests wait that are about no group")
+    assert notes[1].text.startswith("2 requests wait that are about no agent")
     assert (notes[2].text, notes[2].hint, notes[2].tone) == ("Disk: 0.5 GB free", "free some", Tone.BAD)
     assert (len(notes), notes[-1].text) == (7, "6 more findings.")
 

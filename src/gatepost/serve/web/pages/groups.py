@@ -40,6 +40,7 @@ from gatepost.serve.control.rights import ROOT_FOLDER
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.hosts import list_host_blocks
 from gatepost.serve.web.dashboard.permissions import list_permission_blocks
+from gatepost.serve.web.dashboard.received_files import list_received_blocks
 from gatepost.serve.web.dashboard.tables import (
     badge,
     code,
@@ -366,7 +367,7 @@ async def _show_knowledge(request: PageRequest, group: GroupDetails) -> list[Blo
         skills = await request.ask(ListSkillsArgs(folder=folder))
         nothing = EmptyState(text="It has no skill. It has those alone that a person agreed to.")
         blocks.append(make_table(skills.skills, SKILL, nothing, title="Skills"))
-    return [*blocks, await _ask_files(request, folder)]
+    return [*blocks, await _ask_files(request, folder), *await list_received_blocks(request, folder)]
 
 
 async def _ask_files(request: PageRequest, folder: str) -> Block:

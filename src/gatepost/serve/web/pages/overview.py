@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from gatepost.core.clock import iso
+from gatepost.core.languages.catalogue import fill_text, translate_exact
 from gatepost.core.money import render_about_usd
 from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeStep
 from gatepost.flow.requests.choices import ACTS
@@ -147,18 +148,19 @@ def _get_empty(query: dict[str, str]) -> EmptyState:
 def render_summary(counts: dict[str, int], notes: int) -> str:
     """One sentence that answers: is everything well?"""
     needy, busy, idle = (sum(counts.get(each, 0) for each in states) for _, states in PARTS.values())
-    parts = [f"{_count(busy, 'agent has', 'agents have')} work"] if busy else []
-    parts += [f"{_count(idle, 'agent has', 'agents have')} nothing to do"] if idle else []
-    if needy:
-        parts.insert(0, f"{_count(needy, 'agent needs', 'agents need')} somebody")
+    parts = [
+        fill_text(one if number == 1 else many, number=number)
+        for number, one, many in (
+            (needy, "{number} agent needs somebody", "{number} agents need somebody"),
+            (busy, "{number} agent has work", "{number} agents have work"),
+            (idle, "{number} agent has nothing to do", "{number} agents have nothing to do"),
+        )
+        if number
+    ]
     rest = ", ".join(parts)
     if needy or notes:
         return f"{rest}." if rest else ""
-    return f"All is well: {rest}." if rest else "All is well."
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    return fill_text("All is well: {rest}.", rest=rest) if rest else translate_exact("All is well.")
 
 
 def _make_filter(counts: dict[str, int], chosen: str) -> Filter:
@@ -183,7 +185,7 @@ def list_notes(found: GatewayOverview, now: int) -> list[Note]:
         notes.append(_make_homeless(found.homeless))
     notes += [_make_note(each) for each in found.findings[:MOST_NOTES]]
     if (left := len(found.findings) - MOST_NOTES) > 0:
-        notes.append(Note(text=f"{_count(left, 'more finding', 'more findings')}.", hint="gatepost doctor lists them"))
+        notes.append(Note(text=f"{left} more finding{'' if left == 1 else 's'}.", hint="System lists them"))
     return notes
 
 
@@ -193,7 +195,9 @@ def _make_alerts(count: int) -> Note:
 
 
 def _make_homeless(count: int) -> Note:
-    text = f"{_count(count, 'request waits that is', 'requests wait that are')} about no group, such as a new room."
+    text = f"{count} requests wait that are about no agent, such as a new room."
+    if count == 1:
+        text = "One request waits that is about no agent, such as a new room."
     return Note(text=text, tone=Tone.WARN, link=Link(LOOK, render_path(REQUESTS_PAGE)))
 
 
