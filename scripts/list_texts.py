@@ -29,7 +29,9 @@ PLACES = (
     "flow/intake/commands/*.py",
     "flow/intake/slash_commands.py",
     "flow/requests/*.py",
+    "flow/activity_words.py",
     "flow/missing_answer.py",
+    "serve/control/operations/activity.py",
     "flow/schedule/spoken_times.py",
     "serve/alerts/conditions.py",
     "serve/alerts/alert_messages.py",
@@ -39,8 +41,16 @@ MOST_FORMS = 16  # of one text with several endings
 # of the parsers.
 NO_TEXTS = frozenset(
     (
+        "Gatepost",
+        "web:",
+        "activity {caller}",
+        "asks a person",
+        "turn done",
+        "turn failed",
+        "turn interrupted",
         "give either a prompt, which",
         "budget.set none",
+        "alert.mute 0",
         "say when with exactly one of",
         "whose budget? name",
         "how much? give",

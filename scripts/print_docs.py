@@ -32,7 +32,8 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_inputs
 from gatepost.serve.control.openapi import make_openapi
-from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
+from gatepost.store.engine.migrate import list_definitions, list_migrations, migrate, render_schema
+from gatepost.store.migrations import RELEASES
 from gatepost.store.postgres.dialect import render_postgres_schema
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
 from gatepost_testing import platform_rules as rules_package
@@ -297,6 +298,7 @@ OTHER_COMMANDS = {
     "connect.probe": "gatepost connect local",
     "connect.try": "gatepost connect",
     "doctor.run": "gatepost doctor",
+    "doctor.security": "gatepost doctor --security",
     "grant.rm": "gatepost grant rm",
     "home.close": "gatepost doctor --fix",
     "logs.tail": "gatepost logs",
@@ -431,6 +433,21 @@ def security() -> str:
     return LIMITS.sub(lambda found: found[1] + "\n" + "\n".join(out) + "\n\n" + found[2], text)
 
 
+RELEASED = re.compile(r"(<!-- releases: .*? -->\n).*?(<!-- end of releases -->\n)", re.DOTALL)
+
+
+def operations_page() -> str:
+    """The page on operations with its table of versions, and to which of them each can go back."""
+    numbers = {version: int(step[:4]) for version, step in RELEASES.items()}
+    numbers |= {"this one": list_migrations()[-1].number}
+    out = ["| version | schema | oldest version that opens its store |", "|---|---|---|"]
+    for version, number in numbers.items():
+        oldest = next(each for each, other in numbers.items() if other == number)
+        out.append(f"| {version} | {number} | {oldest} |")
+    text = (DOCS / "operations.md").read_text(encoding="utf-8")
+    return RELEASED.sub(lambda found: found[1] + "\n" + "\n".join(out) + "\n\n" + found[2], text)
+
+
 SLASH_COMMANDS = re.compile(r"(  slash_commands:\n)(?:    - .*\n)*")
 
 
@@ -484,6 +501,7 @@ def pages() -> dict[str, str]:
         "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
         **schemas(),
         "security.md": security(),
+        "operations.md": operations_page(),
         "channels/slack.md": slack(),
         "platform-rules.md": platform_rules(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),

@@ -153,6 +153,7 @@ OPEN_COMPARISONS = {
     "inside/providers/codex/": "a vendor's word",
     "inside/providers/opencode/": "a vendor's word",
     "serve/control/local_models.py": "a model server's word",
+    "serve/health/security_checks.py": "ListenAddress.kind is a Literal",
     "serve/http.py": "ListenAddress.kind is a Literal",
     "gatepost_testing/model_": "a vendor's word",
     "gatepost_testing/platform.py": "the word of a platform that is made up",

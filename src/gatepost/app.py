@@ -55,7 +55,7 @@ from gatepost.serve.agents.mcp_servers import make_management_dispatch, make_sel
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.alerts.alert_facts import AlertSources
 from gatepost.serve.alerts.alert_loop import AlertLoop
-from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
+from gatepost.serve.alerts.alert_messages import WaysToPeople, read_last_room
 from gatepost.serve.backups.backup_runs import BackupLoop
 from gatepost.serve.backups.group_restoring import finish as finish_group
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
@@ -271,8 +271,8 @@ class Gateway:
             gateway=self.lease.name if self.lease is not None else "",
             looks_for_all=partial(self.duties.holds, duties.ALERTS),
         )
-        way = WayOut(self.channels, (), read_last_room(self.config))
-        return AlertLoop(sources, self.events, way, self.store_watch.forget_told)
+        way = WaysToPeople(self.channels, (), read_last_room(self.config))
+        return AlertLoop(sources, self.events, way, self.store_watch.forget_notices)
 
     def list_awake(self) -> list[AwakeSandbox]:
         return [AwakeSandbox(live.session.id, live.session.folder) for live in self.sessions.awake]

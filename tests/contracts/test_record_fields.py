@@ -51,7 +51,10 @@ HIDDEN: Hidden = {
     (COMMAND, "Finding"): hide(WORDS="mend"),
     (PAGE, "Finding"): hide(WORDS="mend"),
     (COMMAND, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
-    (PAGE, "Mend"): hide(WORDS="label", MACHINERY="operation args"),
+    (COMMAND, "AlertView"): hide(
+        DETAIL="told_at muted_until condition gateway", MACHINERY="subject severity page mend"
+    ),
+    (PAGE, "AlertView"): hide(DETAIL="told_at muted_until condition gateway", MACHINERY="severity"),
     (PAGE, "BackupProof"): hide(DETAIL="at seconds version steps digest"),
     (PAGE, "LocalFindings"): hide(WORDS="services"),
     (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),
@@ -62,7 +65,7 @@ HIDDEN: Hidden = {
     (COMMAND, "SchedulePreview"): hide(WORDS="text"),
     # Money
     (COMMAND, "BudgetView"): hide(SAID="kind"),
-    (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),
+    (PAGE, "BudgetAmounts"): hide(SAID="left_usd"),
     (COMMAND, "SpendingReport"): hide(SAID="total_usd"),
     (PAGE, "SpendingReport"): hide(SAID="total_usd", WORDS="since"),
     (COMMAND, "SpendingRow"): hide(SAID="usd"),

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from gatepost.core.languages.catalogue import speaking
 from gatepost.core.registry import load_package
 from gatepost.flow import activity_words as words
 from gatepost.flow.requests.choices import ACTS
@@ -14,6 +15,7 @@ from gatepost.store.rights.requests import RequestKind
 from gatepost.store.schedule.firings import FiringState
 
 CODE = re.compile(r"[a-z]_[a-z]|\bgatepost\b|--|[a-z]\.[a-z]")
+REFUSED = "Max was not allowed to change the network (x.com, Home)"
 CASES = [
     (words.render_received("Anna", ["Home"], "General"), "Anna wrote to Home in General"),
     (words.render_received("Anna", [], "General"), "Anna wrote in General"),
@@ -36,6 +38,18 @@ CASES = [
     (words.render_cost("Home", 9_999, ["opus"]), "Home spent less than a cent on opus"),
     (words.render_firing("Home", "News", "failed"), "The task “News” of Home failed"),
     (words.render_change("Max", "group.rest", "done", "Home"), "Max put an agent to rest (Home)"),
+    (
+        words.render_change("Max", "egress.allow", "done", "Home", name="github.com"),
+        "Max let Home reach github.com",
+    ),
+    (words.render_change("Max", "egress.deny", "done", "", name="x.com"), "Max kept all agents from x.com"),
+    (
+        words.render_change("Max", "group.write_file", "done", "Home", name="AGENTS.md"),
+        "Max changed the file AGENTS.md of Home",
+    ),
+    (words.render_change("Max", "settings.set", "done", "", name="log.level"), "Max changed a setting (log.level)"),
+    (words.render_change("Max", "secret.set", "done", "Home", name="HUB"), "Max changed a secret (HUB, Home)"),
+    (words.render_change("Max", "egress.allow", "refused", "Home", name="x.com"), REFUSED),
     (words.render_change("Max", "odd_thing.twist", "done", ""), "Max changed odd thing"),
     (words.render_change("Max", "budget.set", "refused", ""), "Max was not allowed to change a limit"),
     (words.render_step("call find_messages"), "The agent searched messages"),
@@ -47,6 +61,29 @@ CASES = [
 @pytest.mark.parametrize(("said", "expected"), CASES, ids=[each[1] for each in CASES])
 def test_a_sentence_of_the_table(said: str, expected: str) -> None:
     assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "expected"),
+    [
+        ("task.add", "", "Max hat eine Aufgabe hinzugefügt (Home)"),
+        ("egress.allow", "github.com", "Max hat Home erlaubt, github.com zu erreichen"),
+        ("group.rest", "", "Max hat einen Agenten zur Ruhe gelegt (Home)"),
+    ],
+)
+def test_a_change_is_said_in_the_language_of_the_reader(action: str, name: str, expected: str) -> None:
+    with speaking("de"):
+        assert words.render_change("Max", action, "done", "Home", name=name) == expected
+
+
+def test_what_an_agent_did_is_said_in_the_language_of_the_reader_and_a_name_with_braces_stays() -> None:
+    with speaking("de"):
+        assert words.render_call("{x}", "send_file", "held") == "{x} hat gefragt: eine Datei senden"
+        assert (
+            words.render_cost("Home", 1_234_560_000, ["opus", "haiku"])
+            == "Home hat 1.234,56 $ für opus und haiku ausgegeben"
+        )
+        assert words.render_step("call find_messages") == "Der Agent hat Nachrichten durchsucht"
 
 
 @pytest.mark.parametrize("state", list(InboxState))

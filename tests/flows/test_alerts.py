@@ -22,7 +22,7 @@ from gatepost.http_apps import make_operation_deps
 from gatepost.serve.alerts import alert_loop
 from gatepost.serve.alerts.alert_facts import AlertSources
 from gatepost.serve.alerts.alert_loop import AlertLoop
-from gatepost.serve.alerts.alert_messages import WayOut, read_last_room
+from gatepost.serve.alerts.alert_messages import WaysToPeople, read_last_room
 from gatepost.serve.backups.backup_folder import BackupProof, find_folder, keep_proof, make_name
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.gateways import alerts
@@ -91,8 +91,8 @@ class AlertDesk:
             list_store_troubles=gateway.store_watch.list_untold,
             looks_for_all=lambda: True,
         )
-        self.way = WayOut(gateway.channels, (), read_last_room(gateway.config))
-        return AlertLoop(sources, gateway.events, self.way, gateway.store_watch.forget_told)
+        self.way = WaysToPeople(gateway.channels, (), read_last_room(gateway.config))
+        return AlertLoop(sources, gateway.events, self.way, gateway.store_watch.forget_notices)
 
     async def pass_time(self, seconds: int) -> None:
         """Look every ten seconds."""
@@ -147,7 +147,7 @@ async def test_a_refused_key_is_told_once_on_the_owners_next_channel_and_once_wh
         await desk.pass_time(150)
         assert await desk.list_open() == []
     assert channel.texts(DIRECT) == [
-        "The platform no longer accepts the key of the channel north. Give it a new one under Channels.",
+        "The platform of the channel north does not accept its key any more. Give it a new one under Channels.",
         "The channel north has a key that is accepted.",
     ]
     assert not platform.sent, "it was the deaf one"
@@ -220,7 +220,9 @@ async def test_nobody_can_be_reached_so_the_row_says_so_and_they_are_told_when_i
         await wait_for_sent(platform, 1)
         assert await desk.list_open() == []
     ((_, text),) = platform.sent
-    assert text.startswith("The platform no longer accepts") and text.endswith("Nobody could be told before.")
+    assert text.startswith("The platform of the channel north does not") and text.endswith(
+        "Nobody could be told before."
+    )
 
 
 async def wait_for_sent(platform: BeaconPlatform, count: int) -> None:
@@ -332,7 +334,7 @@ async def test_a_crash_before_or_after_the_commit_neither_loses_nor_doubles_the_
     async with run_desk(home, channel, beacon=False) as desk:
         clock = desk.clock
         with monkeypatch.context() as broken:
-            broken.setattr(alerts, "record_told", fail)
+            broken.setattr(alerts, "record_message", fail)
             with pytest.raises(Unavailable):
                 await desk.pass_time(10)
         assert not await desk.gateway.store.read(alerts.list_open), "one transaction"

@@ -130,7 +130,7 @@ async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await gateway.store.write(add_owner, gateway.clock.now())
         with monkeypatch.context() as full:
-            full.setattr(alert_messages, "tell", fail)
+            full.setattr(alert_messages, "send", fail)
             with pytest.raises(Unavailable, match="damaged"):
                 await gateway.store.read(read_damaged)
             await until(lambda: "alerts cannot be written down" in caplog.text, "a notice that cannot be written")

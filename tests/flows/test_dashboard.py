@@ -40,7 +40,7 @@ def address(daemon: DaemonProcess, path: str) -> str:
 async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: DaemonProcess, page: Page) -> None:
     await page.goto(address(daemon, "/groups"))
     await page.keyboard.press("Control+k")
-    await page.get_by_role("combobox", name="Find a page or an operation").fill("group add")
+    await page.get_by_role("combobox", name="Find a page or something to do").fill("group add")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog").get_by_role("heading", name="Agent: add")).to_be_visible()
     await page.locator("[name=folder]").fill("acme")
@@ -57,7 +57,7 @@ async def test_a_key_pressed_in_the_moment_that_the_page_is_there_opens_a_filled
     tab = await page.context.new_page()  # of its own: the script stays in it
     await tab.add_init_script(PRESSES_AT_ONCE)
     await tab.goto(address(daemon, "/groups"))
-    await expect(tab.get_by_role("combobox", name="Find a page or an operation")).to_be_visible()
+    await expect(tab.get_by_role("combobox", name="Find a page or something to do")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: Da
     await page.goto(address(daemon, "/no/such/page"))
     await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     await page.keyboard.press("Control+k")
-    await page.get_by_role("combobox", name="Find a page or an operation").fill("/tasks")
+    await page.get_by_role("combobox", name="Find a page or something to do").fill("/tasks")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
     await page.go_back()

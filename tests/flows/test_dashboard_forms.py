@@ -315,3 +315,57 @@ async def test_whoever_corrects_an_entry_begins_with_its_words(desk: DashboardDe
     await expect(desk.page.locator("#dialog [name=text]")).to_have_value("Ann likes tee")
     await desk.submit("memory.edit", text="Ann likes tea")
     assert "Ann likes tea" in str(desk.ask("memory.list", folder="home"))
+
+
+@pytest.mark.slow
+async def test_instructions_that_were_not_saved_are_still_there_after_another_tab(desk: DashboardDesk) -> None:
+    text, form = "# Home\n\nBe brief, and kind.\n", desk.page.locator("form[data-keeps]")
+    await desk.open("/groups/home")
+    await form.locator("textarea").fill(text)
+    await desk.page.locator(".tabs").get_by_role("link", name="Knows").click()
+    await desk.page.locator(".tabs").get_by_role("link", name="About").click()
+    await expect(form.locator(".draft")).to_be_visible()
+    await expect(form.locator("textarea")).to_have_value(text)
+    await form.get_by_role("button", name="Save").click()
+    await expect(desk.page.locator("#toast")).to_contain_text("AGENTS.md is saved.")
+    await desk.open("/groups/home")
+    await expect(form.locator(".draft")).to_be_hidden()
+    await expect(form.locator("textarea")).to_have_value(text)
+
+
+@pytest.mark.slow
+async def test_an_entry_is_corrected_and_forgotten_where_the_agent_has_it(desk: DashboardDesk) -> None:
+    desk.ask("memory.add", folder="home", text="The shop closes at six.")
+    await desk.open("/groups/home?view=knows")
+    await desk.press("Edit", "memory.edit", desk.row("The shop closes"), text="The shop closes at seven.")
+    await desk.press("Forget", "memory.forget", desk.row("closes at seven."))
+    await expect(desk.row("The shop closes")).to_have_count(0)
+
+
+@pytest.mark.slow
+async def test_an_agent_is_talked_to_from_its_page(desk: DashboardDesk) -> None:
+    await desk.open("/groups/home")
+    await desk.page.locator(".tabs").get_by_role("link", name="Talk").click()
+    await expect(desk.page.get_by_label("Message", exact=True)).to_be_visible()
+    await expect(desk.page.get_by_role("heading", name="Home")).to_be_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("stop everything", "Stop everything"),
+        ("remind me", "Add the task"),
+        ("reminder", "Tasks"),
+        ("today", "Everything"),
+        ("bill", "Costs"),
+        ("backup", "Backups"),
+    ],
+)
+async def test_things_are_found_by_what_people_call_them(desk: DashboardDesk, said: str, found: str) -> None:
+    await desk.open("/groups")
+    await desk.page.keyboard.press("Control+k")
+    await desk.page.get_by_role("combobox").last.fill(said)
+    shown = desk.page.locator("#palette-list li:visible")
+    await expect(shown.first.locator("b")).to_have_text(found)
+    assert not [text for text in await shown.all_inner_texts() if re.search(r"[a-z]\.[a-z]+ |--|[a-z]_[a-z]", text)]

@@ -152,7 +152,7 @@ async def test_what_a_group_has_is_added_and_removed_on_its_page(desk: Dashboard
 
     await desk.open("/groups/ops?view=costs")
     await desk.press("Set a limit", "budget.set", daily="2")
-    await expect(desk.page.get_by_text("$0.00 of $2.00")).to_be_visible()
+    await expect(desk.page.get_by_text("$0.00 spent of $2.00")).to_be_visible()
 
     await desk.open("/groups/home?view=when")
     await desk.press("New task", "task.add", text="Look around.", every="1d")
@@ -237,7 +237,7 @@ def add_newcomer(daemon: DaemonProcess, sender: str) -> str:
     return made.id
 
 
-@pytest.mark.page("users", "onboarding.allow: Let in", "onboarding.deny: Deny", "invite.create: Invite")
+@pytest.mark.page("users", "onboarding.allow: Let in", "onboarding.deny: Deny", "invite.create: Invite by a code")
 async def test_a_newcomer_is_let_in_and_another_one_denied(daemon: DaemonProcess, desk: DashboardDesk) -> None:
     let_in, denied = add_newcomer(daemon, EVE), add_newcomer(daemon, ADA)
     await desk.open("/people")
@@ -249,7 +249,7 @@ async def test_a_newcomer_is_let_in_and_another_one_denied(daemon: DaemonProcess
 
     assert list_states()[denied] == ("denied", "We do not know you.")
     assert list_states()[let_in][0] in ("admitted", "settled")
-    await desk.press("Invite", "invite.create", folder="home", label="colleagues")
+    await desk.press("Invite by a code", "invite.create", folder="home", label="colleagues")
     assert [each["label"] for each in desk.ask("invite.list")] == ["colleagues"]
 
 
@@ -277,13 +277,13 @@ async def test_a_room_is_opened_to_everybody(desk: DashboardDesk) -> None:
     "token.add: New chat link",
     "token.sign: Sign",
     "token.rm: Revoke",
-    "invite.create: Invite",
+    "invite.create: Invite by a code",
 )
 async def test_links_are_made_signed_and_revoked(desk: DashboardDesk) -> None:
     await desk.open("/links")
     await desk.press("New webhook", "token.add", folder="home", label="ci")
     await desk.press("New chat link", "token.add", folder="home", label="site")
-    await desk.press("Invite", "invite.create", folder="home", label="guests")
+    await desk.press("Invite by a code", "invite.create", folder="home", label="guests")
     await desk.press(
         "Sign", "token.sign", desk.row("ci", "webhook"), signature="github", signing_secret="0123456789abcdef0123"
     )

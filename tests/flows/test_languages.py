@@ -1,5 +1,6 @@
 """Our own texts in the language of each person, on the page in a real browser."""
 
+import re
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -33,5 +34,11 @@ async def test_a_person_chooses_a_language_and_the_whole_page_changes(page: Page
     assert await page.locator("html").get_attribute("lang") == "de"
     await page.reload()
     await expect(page.get_by_role("heading", name="Sprache")).to_be_visible()
+    await page.get_by_role("link", name="Aktivität").click()
+    await expect(page.locator(".timeline-list .day").first).to_have_text("Heute")
+    first = page.locator(".timeline-list li:not(.day)").last
+    await expect(first).to_contain_text("hat sich angemeldet")
+    await expect(first.locator("time")).to_have_text(re.compile(r"\d\d?:\d\d"))
+    await page.go_back()
     await page.get_by_role("button", name="English").click()
     await expect(page.get_by_role("link", name="Costs")).to_be_visible()

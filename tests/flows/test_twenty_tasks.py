@@ -127,7 +127,7 @@ async def allow_a_host(hand: Hand) -> None:
 
 
 async def allow_a_host_that_it_was_refused(hand: Hand) -> None:
-    host = "files.phone.example.com" if hand.phone else "files.example.net"
+    host = "files.example.org" if hand.phone else "files.example.net"
     refuse_host(hand.desk.daemon, f"{host}:443")
     await hand.go("Agents", "Home", "May")
     await hand.press("Let it reach this", hand.page.locator("#main tr", has_text=host))

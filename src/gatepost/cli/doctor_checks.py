@@ -42,6 +42,8 @@ from gatepost.serve.health.channel_checks import check_channel_rows, check_repor
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
+from gatepost.serve.health.security_checks import judge_security
+from gatepost.serve.health.security_facts import read_security_facts
 from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.telemetry.trace_receiver import check_telemetry
 from gatepost.serve.web.signin.contract import check_sign_in
@@ -91,6 +93,16 @@ def run_checks(home: Home) -> list[Finding]:
     findings += check_backups(home, config, SystemClock().now())
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
     return drop_repeated([*findings, *_store(home, config), *_gateways(home, config)])
+
+
+def run_security_checks(home: Home) -> list[Finding]:
+    """What is more open than it need be, the worst first."""
+    declarations.load_all(home)
+    config = _load_readable_settings(home)
+    try:
+        return judge_security(read_security_facts(home, config))
+    except GatepostError as error:
+        return [Finding("fail", "store", str(error), "`gatepost doctor` says more")]
 
 
 def drop_repeated(findings: list[Finding]) -> list[Finding]:

@@ -1,10 +1,12 @@
 """Words for what happened: one sentence for a message, a call, a decision, a cost, a task or a change. Pure.
 
-Names of people, agents and rooms come in as they are called; no sentence has an id, an operation's name or a code.
+Names of people, agents and rooms come in as they are called; no sentence has an id, an operation's name or a code. It
+is in the language that is set for what is under way: each part has an entry of its own in the catalogue.
 """
 
 from collections.abc import Mapping, Sequence
 
+from gatepost.core.languages.catalogue import localize, translate_exact
 from gatepost.core.money import MICRO
 from gatepost.flow.requests.choices import ACTS
 from gatepost.store.messages.inbox import InboxState
@@ -64,45 +66,45 @@ DONE = {  # what a tool did, where `used …` would say less
     "read_skill": "read a skill",
 }
 _VERBS = {
-    "add": "added",
-    "set": "changed",
-    "rm": "removed",
-    "remove": "removed",
-    "create": "made",
-    "make": "made",
-    "write_file": "changed a file of",
-    "give_file": "gave a file to",
-    "rest": "put to rest",
-    "wake": "woke",
-    "move": "moved",
-    "link": "linked",
-    "unlink": "unlinked",
-    "pause": "paused",
-    "resume": "resumed",
-    "cancel": "cancelled",
-    "run": "ran",
-    "edit": "changed",
-    "stop": "stopped",
-    "close": "closed",
-    "archive": "archived",
-    "fork": "forked",
-    "send": "wrote in",
-    "on": "turned on",
-    "off": "turned off",
-    "rename": "renamed",
-    "forget": "forgot",
-    "block": "shut out",
-    "unblock": "let in again",
-    "allow": "let in",
-    "member": "let in",
-    "role": "gave a role to",
-    "pair": "paired",
-    "put_back": "put back an earlier version of",
+    "add": "added {thing}",
+    "set": "changed {thing}",
+    "rm": "removed {thing}",
+    "remove": "removed {thing}",
+    "create": "made {thing}",
+    "make": "made {thing}",
+    "write_file": "changed a file of {thing}",
+    "give_file": "gave a file to {thing}",
+    "rest": "put to rest {thing}",
+    "wake": "woke {thing}",
+    "move": "moved {thing}",
+    "link": "linked {thing}",
+    "unlink": "unlinked {thing}",
+    "pause": "paused {thing}",
+    "resume": "resumed {thing}",
+    "cancel": "cancelled {thing}",
+    "run": "ran {thing}",
+    "edit": "changed {thing}",
+    "stop": "stopped {thing}",
+    "close": "closed {thing}",
+    "archive": "archived {thing}",
+    "fork": "forked {thing}",
+    "send": "wrote in {thing}",
+    "on": "turned on {thing}",
+    "off": "turned off {thing}",
+    "rename": "renamed {thing}",
+    "forget": "forgot {thing}",
+    "block": "shut out {thing}",
+    "unblock": "let in again {thing}",
+    "allow": "let in {thing}",
+    "member": "let in {thing}",
+    "role": "gave a role to {thing}",
+    "pair": "paired {thing}",
+    "put_back": "put back an earlier version of {thing}",
     "choose": "chose what is asked about",
-    "retry": "tried again",
-    "end": "ended",
-    "revoke": "took back",
-    "save": "saved",
+    "retry": "tried again {thing}",
+    "end": "ended {thing}",
+    "revoke": "took back {thing}",
+    "save": "saved {thing}",
 }
 _THINGS = {
     "group": "an agent",
@@ -159,14 +161,22 @@ _WHOLE = {  # acts that their two words would not say well
     "agent.prompt": "gave an agent work",
     "ledger.retry": "had a message tried again",
 }
+_NAMED = {  # acts that say what they were done to
+    "egress.allow": "let {agent} reach {name}",
+    "egress.deny": "kept {agent} from {name}",
+    "egress.rm": "took {name} off the list of hosts of {agent}",
+    "group.give_file": "gave {agent} the file {name}",
+    "group.write_file": "changed the file {name} of {agent}",
+}
+CHANGED = "changed {thing}"  # where no word says more
 _ENDS = {
-    FiringState.QUEUED: "is due",
-    FiringState.SENT: "was sent",
-    FiringState.ANSWERED: "ran",
-    FiringState.SILENT: "ran, and had nothing to say",
-    FiringState.FAILED: "failed",
-    FiringState.SKIPPED: "was left out",
-    FiringState.CANCELLED: "was cancelled",
+    FiringState.QUEUED: "The task “{title}” of {agent} is due",
+    FiringState.SENT: "The task “{title}” of {agent} was sent",
+    FiringState.ANSWERED: "The task “{title}” of {agent} ran",
+    FiringState.SILENT: "The task “{title}” of {agent} ran, and had nothing to say",
+    FiringState.FAILED: "The task “{title}” of {agent} failed",
+    FiringState.SKIPPED: "The task “{title}” of {agent} was left out",
+    FiringState.CANCELLED: "The task “{title}” of {agent} was cancelled",
 }
 DENIED = frozenset({"denied", "refused", "unknown", "hidden", "invisible"})
 WAITS = frozenset({"held", "asked", "pending"})
@@ -174,93 +184,126 @@ _AGREED = frozenset({"allowed", "allow", "done"})
 
 
 def render_received(who: str, agents: Sequence[str], room: str) -> str:
-    where = f" in {room}" if room else ""
-    return f"{who} wrote to {join_names(agents)}{where}" if agents else f"{who} wrote{where}"
+    if not agents:
+        return render_sent(who, room, None)
+    pattern = "{who} wrote to {agents} in {room}" if room else "{who} wrote to {agents}"
+    return _put(pattern, who=who, agents=join_names(agents), room=room)
 
 
 def render_outcome(agent: str, state: InboxState) -> str:
     """Return what else is to be said of a message; '' if it was answered."""
     match state:
         case InboxState.FAILED:
-            return f", and {agent} failed"
+            return _put(", and {agent} failed", agent=agent)
         case InboxState.REFUSED:
-            return ", and it was not let through"
+            return _put(", and it was not let through")
         case InboxState.HELD:
-            return ", and it waits for a decision"
+            return _put(", and it waits for a decision")
         case InboxState.CANCELLED:
-            return ", and it was stopped"
+            return _put(", and it was stopped")
         case InboxState.QUEUED | InboxState.RETRY:
-            return ", and it waits"
+            return _put(", and it waits")
     return ""
 
 
 def render_sent(who: str, room: str, state: EffectState | None) -> str:
-    told = f"{who} wrote{f' in {room}' if room else ''}"
+    told = _put("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
     if state is EffectState.FAILED:
-        return f"{told}, and it did not arrive"
-    return f"{told}, and it may not have arrived" if state is EffectState.UNCERTAIN else told
+        return told + _put(", and it did not arrive")
+    return told + _put(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
 
 
 def render_call(agent: str, tool: str, verdict: str) -> str:
-    act = ACTS.get(tool) or f"use {_plain(tool)}"
+    act = _render_act(tool)
     if verdict in WAITS:
-        return f"{agent} asked to {act}"
+        return _put("{agent} asked to {act}", agent=agent, act=act)
     if verdict in DENIED:
-        return f"{agent} was not allowed to {act}"
+        return _put("{agent} was not allowed to {act}", agent=agent, act=act)
     if verdict not in _AGREED:
-        return f"{agent} could not {act}"
-    return f"{agent} {DONE.get(tool) or f'used {_plain(tool)}'}"
+        return _put("{agent} could not {act}", agent=agent, act=act)
+    return f"{agent} {_render_done(tool)}"
+
+
+def _render_act(tool: str) -> str:
+    return _put(ACTS[tool]) if tool in ACTS else _put("use {tool}", tool=_plain(tool))
+
+
+def _render_done(tool: str) -> str:
+    return _put(DONE[tool]) if tool in DONE else _put("used {tool}", tool=_plain(tool))
 
 
 def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str = "", about: str = "") -> str:
     """`about`: a person, a host or an amount, by the kind of the request."""
-    agreed = verdict in _AGREED
-    whose = f" {agent}" if agent else ""
+    agreed, whose = verdict in _AGREED, agent or _put("an agent")
     match kind:
         case RequestKind.SENDER:
-            who = about or "Somebody"
-            return (
-                f"{who} was let in{f' to{whose}' if agent else ''} by {by}" if agreed else f"{who} was kept out by {by}"
-            )
+            who = about or _put("Somebody")
+            let_in = "{who} was let in to {agent} by {by}" if agent else "{who} was let in by {by}"
+            return _put(let_in if agreed else "{who} was kept out by {by}", who=who, agent=agent, by=by)
         case RequestKind.BUDGET:
-            return f"{by} allowed{whose} {about or 'money'} more" if agreed else f"{by} allowed{whose} no more money"
+            more = about or _put("money")
+            raised = "{by} allowed {agent} {more} more" if agent else "{by} allowed {more} more"
+            kept = "{by} allowed {agent} no more money" if agent else "{by} allowed no more money"
+            return _put(raised if agreed else kept, by=by, agent=agent, more=more)
         case RequestKind.HOST:
-            return f"{by} {'let' if agreed else 'did not let'}{whose or ' an agent'} reach {about or 'a host'}"
+            pattern = "{by} let {agent} reach {host}" if agreed else "{by} did not let {agent} reach {host}"
+            return _put(pattern, by=by, agent=whose, host=about or _put("a host"))
         case RequestKind.ROOM:
-            return (
-                f"{by} chose who answers in a new room" if agreed else f"{by} chose that nobody answers in a new room"
-            )
+            if agreed:
+                return _put("{by} chose who answers in a new room", by=by)
+            return _put("{by} chose that nobody answers in a new room", by=by)
         case RequestKind.QUESTION:
-            return f"{by} answered a question of{whose or ' an agent'}"
+            return _put("{by} answered a question of {agent}", by=by, agent=whose)
         case RequestKind.PRICE:
-            return f"{by} said what a model costs"
-    act = ACTS.get(tool) or (f"use {_plain(tool)}" if tool else "go on")
-    return f"{by} {'allowed' if agreed else 'did not allow'}{whose or ' an agent'} to {act}"
+            return _put("{by} said what a model costs", by=by)
+    act = _render_act(tool) if tool else _put("go on")
+    return _put(
+        "{by} allowed {agent} to {act}" if agreed else "{by} did not allow {agent} to {act}",
+        by=by,
+        agent=whose,
+        act=act,
+    )
 
 
 def render_cost(agent: str, micro: int, models: Sequence[str]) -> str:
-    amount = f"${micro / MICRO:,.2f}" if micro >= CENT else "less than a cent"
-    return f"{agent} spent {amount} on {join_names(models)}"
+    amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else _put("less than a cent")
+    return _put("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
 
 
 def render_firing(agent: str, title: str, state: str) -> str:
-    return f"The task “{title}” of {agent} {_ENDS.get(FiringState(state), 'ran')}"
+    pattern = _ENDS.get(FiringState(state), _ENDS[FiringState.ANSWERED])
+    return _put(pattern, title=title, agent=agent)
 
 
-def render_change(by: str, action: str, verdict: str, about: str) -> str:
-    """`about`: the agent or person that it was done to, as it is called; ''."""
+def render_change(by: str, action: str, verdict: str, about: str, *, name: str = "") -> str:
+    """`about`: the agent or person that it was done to, as it is called; ''. `name`: how the thing is called."""
     subject, _, verb = action.partition(".")
-    thing = _THINGS.get(subject, _plain(subject))
-    done = _WHOLE.get(action) or f"{_VERBS.get(verb, 'changed')} {thing}"
-    of = f" ({about})" if about else ""
+    thing = _put(_THINGS[subject]) if subject in _THINGS else _plain(subject)
     if verdict in DENIED:
-        return f"{by} was not allowed to change {thing}{of}"
-    return f"{by} {done}{of}" if verdict != "failed" else f"{by} could not change {thing}{of}"
+        said = _put("{by} was not allowed to change {thing}", by=by, thing=thing)
+    elif verdict == "failed":
+        said = _put("{by} could not change {thing}", by=by, thing=thing)
+    elif name and action in _NAMED:
+        whose = about or _put("all agents")
+        return f"{by} {_put(_NAMED[action], name=name, agent=whose)}"
+    elif action in _WHOLE:
+        said = f"{by} {_put(_WHOLE[action])}"
+    else:
+        said = f"{by} {_put(_VERBS.get(verb, CHANGED), thing=thing)}"
+    told = ", ".join(filter(None, (name, about)))
+    return f"{said} ({told})" if told else said
 
 
 def join_names(names: Sequence[str]) -> str:
     shown = list(dict.fromkeys(names))
-    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:2])} and {len(shown) - 2} more"
+    if len(shown) > 2:
+        return _put("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
+    return _put("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
+
+
+def _put(pattern: str, **holes: str | int) -> str:
+    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before."""
+    return translate_exact(pattern).format_map(holes)
 
 
 def _plain(name: str) -> str:
@@ -300,11 +343,10 @@ _EFFECTS = {
 def render_step(what: str) -> str:
     """Return a moment of a message's life in words."""
     if what in _STEPS:
-        return _STEPS[what]
+        return _put(_STEPS[what])
     if what.startswith("call "):
-        tool = what.removeprefix("call ")
-        return f"The agent {DONE.get(tool) or f'used {_plain(tool)}'}"
+        return _put("The agent {did}", did=_render_done(what.removeprefix("call ")))
     verb, _, state = what.rpartition(" ")
     if verb and state in _EFFECTS:
-        return f"The answer {_EFFECTS[state]}"
-    return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else "Something happened"
+        return _put("The answer {did}", did=_put(_EFFECTS[state]))
+    return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else _put("Something happened")

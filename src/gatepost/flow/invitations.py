@@ -26,6 +26,7 @@ from gatepost.store.rights import audit, tokens
 from gatepost.store.rights.tokens import InvitedRights, NewToken, Token, TokenKind
 from gatepost.store.sessions import groups
 
+INVITED_BY = "invite:"  # how what an invitation gave names it
 MOST_USES = 1000
 LONGEST_ON_PAGE = 30 * DAY  # an invitation that signs somebody in
 ACTION = "invite.accept"
@@ -179,7 +180,7 @@ def _find_accepted(db: Db, code: str, sender: str) -> str:
 
 def get_origin(token: Token) -> str:
     """How a membership and a newcomer name the invitation that they came by."""
-    return f"invite:{token.id}"
+    return f"{INVITED_BY}{token.id}"
 
 
 def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:

@@ -124,7 +124,7 @@ class StoreWatch:
         """Return what is wrong, and what was since the last alert about it."""
         return tuple(dict.fromkeys((*self._untold, *self._current)))
 
-    def forget_told(self, told: Sequence[str]) -> None:
+    def forget_notices(self, told: Sequence[str]) -> None:
         """An alert was made of these."""
         for each in told:
             self._untold.pop(each, None)

@@ -86,3 +86,14 @@ def test_a_reason_for_turning_it_off_is_a_mistake(tmp_path: Path) -> None:
     done = DaemonProcess(tmp_path / "home").gatepost("panic", "--off", "--reason", "enough")
 
     assert done.returncode == 2 and "--reason" in done.stderr
+
+
+def test_the_doctor_judges_how_a_home_is_set_up_and_mends_what_is_safe(run: Run, home: Home) -> None:
+    home.store.chmod(0o644)
+    judged = run("doctor", "--security", "--json")
+    found = {each["subject"]: each for each in judged.json["findings"]}
+    assert judged.code == 1 and found["secrets in files"]["mend"]["operation"] == "home.close"
+    assert "gatepost.db" in found["secrets in files"]["text"] and found["backups"]["remedy"]
+    mended = run("doctor", "--security", "--fix")
+    assert "secrets in files" not in mended.out and home.store.stat().st_mode & 0o077 == 0
+    assert "gatepost backup create --prove" in mended.out

@@ -13,17 +13,15 @@ FRIDAY = date(2026, 11, 20)
 @pytest.mark.parametrize(
     ("day", "english", "german"),
     [
-        (FRIDAY, "Today", "Heute"),
-        (date(2026, 11, 19), "Yesterday", "Gestern"),
         (date(2026, 5, 1), "Friday, 1 May", "Freitag, 1. Mai"),
-        (date(2025, 3, 2), "Sunday 2 March 2025", "Sonntag, 2. März 2025"),
+        (date(2025, 3, 2), "Sunday, 2 March", "Sonntag, 2. März"),
         (date(2026, 11, 21), "Saturday, 21 November", "Samstag, 21. November"),
     ],
 )
 def test_a_day_is_said_as_people_do(day: date, english: str, german: str) -> None:
-    assert render_day(day, FRIDAY) == english
+    assert render_day(day) == english
     with speaking("de"):
-        assert render_day(day, FRIDAY) == german
+        assert render_day(day) == german
 
 
 def test_a_moment_is_said_in_its_own_zone() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gatepost.channels.contract import ChannelState, EndReason
 from gatepost.core.clock import DAY
+from gatepost.core.languages.catalogue import translate
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.reports import SandboxIsolation
 from gatepost.serve.alerts.conditions import (
@@ -38,30 +39,40 @@ def make_alert(condition: str, subject: str = "", detail: str = "", **more: Any)
 
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
-    ("store", {"store_troubles": [READ_ONLY]}, "read_only", "not well: its disk can only be read."),
-    ("store", {"store_troubles": ["it is damaged (x); do y"]}, "damaged", "not well: it is damaged (x)."),
+    ("store", {"store_troubles": [READ_ONLY]}, "read_only", "not well (its disk can only be read)."),
+    ("store", {"store_troubles": ["it is damaged (x); do y"]}, "damaged", "not well (it is damaged (x))."),
     ("disk_full", {"free_bytes": 1000}, "", "The disk is full."),
     ("disk_full", {"free_bytes": 9 * GB, "store_troubles": [DISK_FULL]}, "", "The disk is full."),
-    ("disk_low", {"free_bytes": GB // 2}, "", "The disk is nearly full: 0.5 GB are left."),
+    ("disk_low", {"free_bytes": GB // 2}, "", "The disk is nearly full, with 0.5 GB left."),
     ("walls", {"walls": SandboxIsolation("", False, EVIL)}, "", "Agents cannot be kept apart"),
     ("gateway", {"gone": ["b"]}, "b", "The gateway b is gone."),
     ("channel_deaf", {"channels": [report(ChannelState.DEAF)]}, "tg", "The channel tg receives nothing."),
     ("channel_deaf", {"channels": [report(ChannelState.RETRYING)]}, "tg", "The channel tg receives nothing."),
     ("channel_ended", {"channels": [report(ChannelState.ENDED, EndReason.RIGHTS)]}, "tg", "The channel tg has stopped"),
-    ("channel_refused", {"channels": [report(ChannelState.ENDED, EndReason.TOKEN)]}, "tg", "no longer accepts the key"),
+    (
+        "channel_refused",
+        {"channels": [report(ChannelState.ENDED, EndReason.TOKEN)]},
+        "tg",
+        "does not accept its key any more",
+    ),
     ("backup", {"unproven_days": 9, "backup_days": 7}, "", "No backup was proven for 9 days."),
     ("budget", {"spent": ["acme"]}, "acme", "The budget of acme is spent."),
     ("budget", {"spent": [""]}, "", "The budget of the whole gateway is spent."),
     ("agent", {"failing": ["acme/eng"]}, "acme/eng", "The agent acme/eng fails."),
-    ("uncertain", {"uncertain": 3}, "", "Messages of the last day that may not have arrived: 3."),
-    ("token", {"tokens": [Expiry("at-1", NOON + DAY)]}, "at-1", "ends on 2027-01-16."),
+    ("uncertain", {"uncertain": 3}, "", "Of the last day, 3 messages may not have arrived."),
+    ("token", {"tokens": [Expiry("at-1", NOON + DAY)]}, "at-1", "On 2027-01-16 a key ends"),
     (
         "certificate",
         {"certificates": [Expiry("irc", NOON - DAY)]},
         "irc",
-        "that the channel irc trusts ends on 2027-01",
+        "the certificate ends that the channel irc trusts",
     ),
-    ("doctor", {"findings": [Finding("fail", "key ring", EVIL)]}, "key ring", "Health found a fault: key ring."),
+    (
+        "doctor",
+        {"findings": [Finding("fail", "key ring", EVIL)]},
+        "key ring",
+        "Health found something at fault with key ring",
+    ),
 ]
 
 
@@ -76,6 +87,17 @@ def test_each_condition_is_found_and_says_what_it_is_in_our_own_words(
     assert words in render_alert(alert)
     for text in (render_begin(alert), render_over(alert)):
         assert text and EVIL not in text and "`" not in text and "{" not in text
+
+
+@pytest.mark.parametrize(("condition", "facts", "subject", "words"), CASES)
+def test_a_message_is_said_whole_in_another_language(
+    condition: str, facts: dict[str, Any], subject: str, words: str
+) -> None:
+    alert = make_alert(condition, subject, "2")
+    sentence, cure = render_alert(alert), CONDITIONS[condition].cure
+    for each in (sentence, cure, render_over(make_alert(condition, subject, "2", told_at=NOON))):
+        assert translate(each, "de") != each
+    assert translate(render_begin(alert), "de") == f"{translate(sentence, 'de')} {translate(cure, 'de')}"
 
 
 def test_every_condition_has_a_case() -> None:

@@ -104,7 +104,7 @@ ALL = [
     "Acme spent $0.03 on opus",
     "Beta could not use fetch",
     "Max put an agent to rest (Beta)",
-    "Max changed a channel",
+    "Max changed a channel (telegram)",
     "Ada was let in to Acme by Max",
     "Acme searched messages",
     "Bob wrote to Beta in General, and it waits",

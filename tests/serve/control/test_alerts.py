@@ -38,7 +38,7 @@ def fill(db: Db) -> None:
     alerts.begin(db, AlertKey("disk_full"), "", NOON - 2 * HOUR)
     alerts.begin(db, AlertKey("uncertain"), "3", NOON - 3 * HOUR)
     rows = {each.condition: each.id for each in alerts.list_open(db)}
-    alerts.record_told(db, [rows["disk_full"], rows["uncertain"]], "k", "telegram", NOON - HOUR)
+    alerts.record_message(db, [rows["disk_full"], rows["uncertain"]], "k", "telegram", NOON - HOUR)
     alerts.end(db, [rows["uncertain"]], "k2", NOON - MINUTE)
 
 

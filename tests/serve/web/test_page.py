@@ -349,6 +349,7 @@ async def test_the_head_says_that_everything_is_stopped_for_as_long_as_it_is(
     site.answerer.hub.ring(HOME)
     await expect(head).to_be_visible()
     await expect(head).to_contain_text("What you write is kept")
+    await expect(head.get_by_role("button", name="Go on")).to_be_visible()
     await site.store.write(switches.turn_off, switches.PANIC)
     site.answerer.hub.ring(HOME)
     await expect(head).to_be_hidden()

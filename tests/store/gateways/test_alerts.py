@@ -43,7 +43,7 @@ def test_what_passed_before_it_was_told_is_forgotten_and_what_was_told_is_not(db
     alerts.clear(db, row.id, NOON + 1)
     alerts.clear(db, row.id, NOON + 2)
     assert read(db, row.id).cleared_at == NOON + 1
-    alerts.record_told(db, [told.id], "k1", "telegram", NOON)
+    alerts.record_message(db, [told.id], "k1", "telegram", NOON)
     alerts.forget(db, [row.id, told.id])
     assert [each.id for each in alerts.list_open(db)] == [told.id]
 
@@ -57,8 +57,8 @@ def test_what_is_seen_again_is_not_cleared_any_more(db: Db) -> None:
 
 def test_a_message_that_did_not_arrive_leaves_all_that_it_told_of_untold(db: Db) -> None:
     one, two, other = begin(db), begin(db, DISK), begin(db, AlertKey("backup"))
-    alerts.record_told(db, [one.id, two.id], "k1", "telegram", NOON)
-    alerts.record_told(db, [other.id], "k2", "telegram", NOON)
+    alerts.record_message(db, [one.id, two.id], "k1", "telegram", NOON)
+    alerts.record_message(db, [other.id], "k2", "telegram", NOON)
     alerts.record_undelivered(db, "k1", NOON + MINUTE)
     found = {each.condition: (each.told_at, each.tries, each.next_at) for each in alerts.list_open(db)}
     assert found["channel_deaf"] == found["disk_low"] == (None, 1, NOON + MINUTE)
@@ -67,7 +67,7 @@ def test_a_message_that_did_not_arrive_leaves_all_that_it_told_of_untold(db: Db)
 
 def test_messages_are_counted_once_for_all_that_share_them(db: Db) -> None:
     one, two = begin(db), begin(db, DISK)
-    alerts.record_told(db, [one.id, two.id], "k1", "telegram", NOON)
+    alerts.record_message(db, [one.id, two.id], "k1", "telegram", NOON)
     assert alerts.count_messages(db, NOON - 1) == 1
     alerts.end(db, [one.id], "k2", NOON + 1)
     alerts.end(db, [two.id], "", NOON + 1)

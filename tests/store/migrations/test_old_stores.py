@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import apsw
 import pytest
 from tests.store.migrations.old_stores import SAMPLES, STORES, load_sample, shape
 
@@ -9,6 +10,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.store import search
 from gatepost.store.engine.migrate import list_migrations, migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.migrations import RELEASES
 from gatepost.store.people import identities, logins, users
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import RequestState
@@ -24,6 +26,15 @@ def old_store(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     load_sample(connection, request.param)
     connection.close()
     return tmp_path / "old.db"
+
+
+def test_the_last_step_of_each_release_is_that_of_its_store() -> None:
+    found = {}
+    for name in STORES:
+        connection = apsw.Connection(":memory:")
+        found[f"{name.removeprefix('store_').replace('_', '.')}.0"] = load_sample(connection, name)
+        connection.close()
+    assert found == {version: int(step[:4]) for version, step in RELEASES.items()}
 
 
 def test_samples_are_small() -> None:

@@ -78,6 +78,7 @@ COMMANDS = {
     "trace": CommandEntry("ledger", "One message's whole life, moment by moment."),
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),
+    "upgrade": CommandEntry("store", "Try another version on a copy, switch to it, and go back if it is worse."),
     "user": CommandEntry("users", "The people, and what each may do."),
     "why": CommandEntry("overview", "Why a message has no answer, and what helps."),
     "worktree": CommandEntry("worktrees", "Copies of your repositories that agents work in."),

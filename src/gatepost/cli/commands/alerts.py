@@ -28,6 +28,10 @@ def alert_command() -> None:
 @from_operation(ListAlertsArgs)
 def list_alerts(run: CommandRun, found: list[AlertView]) -> None:
     output.print_records(AlertView, found, OWN, empty="everything is well: no alert is open")
+    for each in found:
+        if each.cure and not each.over_at:
+            output.print_line(f"{each.id}: {each.text}")
+            output.print_line("  ", output.colored(f"→ {each.cure}", "dim"))
 
 
 @alert_command.command()

@@ -102,22 +102,25 @@ def panic_command(home: Home, args: dict[str, Any], as_json: bool, off: bool) ->
 
 @click.command()
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend, and look again.")
+@click.option("--security", is_flag=True, help="Judge how it is set up instead: what is more open than it need be.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, remedy, mend) as JSON."
 )
 @click.pass_obj
-def doctor_command(home: str | None, fix: bool, as_json: bool) -> int:
+def doctor_command(home: str | None, fix: bool, security: bool, as_json: bool) -> int:
     """Check the installation and print each finding with the way out. Exit 1 if anything fails."""
-    from gatepost.cli.doctor_checks import run_checks
+    from gatepost.cli.doctor_checks import run_checks, run_security_checks
 
-    place = home_of(home)
-    findings = run_checks(place)
+    place, look = home_of(home), run_security_checks if security else run_checks
+    findings = look(place)
     if fix and _mend(place, findings):
-        findings = run_checks(place)
+        findings = look(place)
     failed = any(each.level == "fail" for each in findings)
     if as_json:
         output.print_json({"ok": not failed, "findings": to_json(findings)})
         return int(failed)
+    if not findings:
+        output.print_line("nothing is more open than it need be")
     for each in findings:
         output.print_line(
             output.colored(_LEVEL_SIGNS[each.level], "dim" if each.level == "note" else each.level),

@@ -51,6 +51,8 @@ def print_health(found: GatewayOverview) -> None:
         output.print_line(output.colored(f"{each.subject}: {each.text}", each.level))
         if each.remedy:
             output.print_line("  ", output.colored(f"→ {each.remedy}", "dim"))
+    if found.alerts:
+        output.print_line(f"{found.alerts} alerts are open; `gatepost alert list` says what helps")
     if found.homeless:
         output.print_line(f"{found.homeless} requests that are about no group wait; `gatepost permit ls` lists them")
 

@@ -1,5 +1,6 @@
-"""`gatepost store` and `backup`: the store as a whole. `copy` moves it from SQLite to PostgreSQL, or back."""
+"""`gatepost store`, `backup` and `upgrade`: the store as a whole, and the version that works on it."""
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -10,6 +11,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of, run_operation
 from gatepost.cli.passphrases import BackupOpening, opening_options, read_new_passphrase, read_opening
+from gatepost.cli.service_units import USUAL, ServicePlan, check_name, list_steps
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
@@ -25,6 +27,7 @@ from gatepost.serve.backups.new_backup import describe_comparison, make_backup, 
 from gatepost.serve.backups.restoring import is_free, restore
 from gatepost.serve.backups.sealed_files import make_identity, read_identity
 from gatepost.serve.control.answers import to_json
+from gatepost.serve.upgrades.upgrade_run import Upgrade
 from gatepost.store.engine.open_store import copy_store_rows
 from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, has_store, hide_password
 from gatepost.store.engine.store_copy import CopiedTable
@@ -389,3 +392,64 @@ def _print_proof(target: Path, proof: BackupProof, compared: str = "") -> int:
 
 def _render_moment(made_at: int) -> str:
     return f" at {iso(made_at)}" if made_at else ""
+
+
+@click.command()
+@click.option(
+    "--to", "source", metavar="SOURCE", help="A wheel, a folder with pyproject.toml, or a commit of the clone."
+)
+@click.option("--check", "only_check", is_flag=True, help="Say what would change, and change nothing.")
+@click.option("--rollback", is_flag=True, help="Return to the version before the last upgrade.")
+@click.option(
+    "--watch",
+    "watch_s",
+    type=click.FloatRange(0, 3600),
+    default=180.0,
+    show_default=True,
+    help="Seconds in which the new version is watched.",
+)
+@click.option("--name", default=USUAL, show_default=True, help="Of the service, if one starts the gateway.")
+@click.pass_obj
+def upgrade_command(
+    home: str | None, source: str | None, only_check: bool, rollback: bool, watch_s: float, name: str
+) -> int:
+    """Try another version on a copy, switch to it, watch it, and go back by itself if it is worse.
+
+    It is installed beside this one. A proven backup is made, the new version brings a copy of the home up to date and
+    answers there. Then the gateway stops, the new version starts and is watched: whether it answers, what its ledger
+    says, and its errors. Schema and changes are said first. Works in a clone, with pipx and with uv.
+    """
+    place = home_of(home)
+    upgrade = Upgrade(
+        place, SystemClock(), lambda line: output.print_line(line, flush=True), _list_restart(place, name)
+    )
+    if rollback:
+        if source is not None or only_check:
+            raise Invalid("--rollback", "goes alone: where it leads was kept by the upgrade")
+        upgrade.roll_back()
+        return 0
+    if source is None:
+        raise Invalid("--to", "say which version: a wheel, a folder with pyproject.toml, or a commit of the clone")
+    if not has_store(place):
+        raise SetupError(f"there is no store in {place.path}, so there is nothing to upgrade; install the new version")
+    state = upgrade.check(source)
+    if only_check:
+        upgrade.forget(state)
+        return 0
+    upgrade.run(state, watch_s)
+    return 0
+
+
+def _list_restart(home: Home, name: str) -> list[list[str]]:
+    """Return what starts the gateway of this home again, if it is a service; [] if it was started by hand."""
+    for system in (False, True):
+        plan = ServicePlan(
+            name=check_name(name), home=home.path.absolute(), system=system, launchd=sys.platform == "darwin"
+        )
+        try:
+            text = plan.file.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        if str(plan.home) in text:
+            return list_steps(plan, "restart")
+    return []

@@ -3,7 +3,7 @@
 The name of a day or month is a text of the catalogue; so is the order in which they stand.
 """
 
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from gatepost.core.languages.catalogue import translate_exact
 
@@ -15,17 +15,11 @@ MONTHS = (
     "December",
 )  # fmt: skip
 MONTH = " (month)"  # behind its name in the catalogue
-TODAY, YESTERDAY = "Today", "Yesterday"
 
 
-def render_day(day: date, today: date | None = None) -> str:
-    """Render a day as `Friday, 20 November`. `today`: beside which it is said as people do, with its year if that is
-    another."""
-    if today is not None and day == today:
-        return translate_exact(TODAY)
-    if today is not None and day == today - timedelta(days=1):
-        return translate_exact(YESTERDAY)
-    return _fill(DAY if today is None or day.year == today.year else DAY_OF_YEAR, day)
+def render_day(day: date) -> str:
+    """Render a day as `Friday, 20 November`."""
+    return _fill(DAY, day)
 
 
 def render_date(day: date) -> str:
@@ -38,8 +32,11 @@ def render_clock(moment: datetime) -> str:
 
 
 def render_local(at: str) -> str:
-    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`."""
-    moment = datetime.fromisoformat(at)
+    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`. What is no time is shown as it is."""
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return at
     return f"{render_day(moment)}, {render_clock(moment)}"
 
 

@@ -16,7 +16,7 @@ from gatepost.core.records import replace
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.alerts import alert_messages
 from gatepost.serve.alerts.alert_facts import AlertFactReader, AlertSources
-from gatepost.serve.alerts.alert_messages import Room, WayOut
+from gatepost.serve.alerts.alert_messages import Room, WaysToPeople
 from gatepost.serve.alerts.alert_plan import (
     LOOK_BACK,
     MOST_AN_HOUR,
@@ -52,7 +52,7 @@ class AlertLoop:
         self,
         sources: AlertSources,
         events: EventBus,
-        way: WayOut,
+        way: WaysToPeople,
         forget_troubles: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._sources, self._events, self._way = sources, events, way
@@ -90,7 +90,7 @@ class AlertLoop:
                 self._events.operation()
         self._forget_troubles(tuple(facts.store_troubles or ()))
 
-    def find_way(self) -> WayOut:
+    def find_way(self) -> WaysToPeople:
         return replace(self._way, working=find_working(self._sources.list_reports()))
 
 
@@ -98,7 +98,7 @@ def find_working(reports: Iterable[ChannelReport]) -> frozenset[str]:
     return frozenset(each.instance for each in reports if each.state is ChannelState.UP)
 
 
-def needs_record(db: Db, way: WayOut, look: AlertLook) -> bool:
+def needs_record(db: Db, way: WaysToPeople, look: AlertLook) -> bool:
     """Return True if this look changes anything, or somebody is to be told."""
     rows = alerts.list_open(db)
     if compare(rows, look.seen, look.gateway, look.living).has_any:
@@ -111,7 +111,7 @@ def needs_record(db: Db, way: WayOut, look: AlertLook) -> bool:
     return bool(alert_messages.list_undelivered(db, way, rows, look.around.now))
 
 
-def record(db: Db, way: WayOut, look: AlertLook) -> tuple[bool, tuple[Room, ...]]:
+def record(db: Db, way: WaysToPeople, look: AlertLook) -> tuple[bool, tuple[Room, ...]]:
     """Return True if an alert began or is over, and the rooms to ring once it is committed."""
     db.lock(LockKind.QUOTA, LANE)
     now = look.around.now
@@ -121,7 +121,7 @@ def record(db: Db, way: WayOut, look: AlertLook) -> tuple[bool, tuple[Room, ...]
         return bool(changes.begun), ()
     alert_messages.withdraw_undelivered(db, way, alerts.list_open(db), now)
     planned = plan_messages(alerts.list_open(db), _complete(db, look.around))
-    rooms = alert_messages.tell(db, way, planned, now)
+    rooms = alert_messages.send(db, way, planned, now)
     alerts.remove_old(db, now)
     return bool(changes.begun or rooms) or planned.has_silent, rooms
 

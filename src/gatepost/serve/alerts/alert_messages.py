@@ -69,7 +69,7 @@ def check_last_room(home: Home, config: Config) -> None:
     read_last_room(config)
 
 
-class WayOut(Struct, frozen=True):
+class WaysToPeople(Struct, frozen=True):
     """Through which messages go. `working`: the instances that work now."""
 
     channels: ChannelInstances
@@ -77,7 +77,7 @@ class WayOut(Struct, frozen=True):
     last: AlertRoom | None = None
 
 
-def list_rooms(db: Db, way: WayOut) -> list[AlertRoom]:
+def list_rooms(db: Db, way: WaysToPeople) -> list[AlertRoom]:
     """Return where somebody can be told now, the best first."""
     owners = list_approvers(db, ROOT_FOLDER)[:MOST_TOLD]
     people = [*owners, *_list_admins(db, owners)][:MOST_TOLD]
@@ -92,7 +92,7 @@ def list_rooms(db: Db, way: WayOut) -> list[AlertRoom]:
 _OWNERS, _OTHERS, _SLOW, _LAST, _HERE = range(5)
 
 
-def _rank(way: WayOut, room: DirectRoom, owners: Collection[str]) -> int:
+def _rank(way: WaysToPeople, room: DirectRoom, owners: Collection[str]) -> int:
     if way.channels.is_local(room.instance):
         return _HERE
     if way.channels.get_kind(room.instance).name in SLOW:
@@ -111,22 +111,22 @@ def _list_admins(db: Db, owners: Collection[str]) -> list[str]:
     return [each for each in some if read_operation_rights(db, each).allows(f"op:{READ}", ROOT_FOLDER)]
 
 
-def tell(db: Db, way: WayOut, planned: AlertMessages, now: int) -> tuple[Room, ...]:
+def send(db: Db, way: WaysToPeople, planned: AlertMessages, now: int) -> tuple[Room, ...]:
     """Write down what is said, and to whom. The rooms to ring, once it is committed. What nobody can be told waits."""
     alerts.forget(db, [each.id for each in planned.forgotten])
     alerts.end(db, [each.id for each in planned.ended], "", now)
     rooms = list_rooms(db, way)
     rung = list[Room]()
     for each in planned.begins:
-        rung += _tell_begin(db, way, rooms, [each], render_begin(each), now)
+        rung += _send_begin(db, way, rooms, [each], render_begin(each), now)
     if planned.begins_together:
-        rung += _tell_begin(db, way, rooms, planned.begins_together, _render_together(planned.begins_together), now)
+        rung += _send_begin(db, way, rooms, planned.begins_together, _render_together(planned.begins_together), now)
     for each in planned.ends:
-        rung += _tell_end(db, way, rooms, [each], render_over(each), now)
+        rung += _send_end(db, way, rooms, [each], render_over(each), now)
     if planned.ends_together:
         count = len(planned.ends_together)
         text = f"{count} more alert{' is' if count == 1 else 's are'} over. Alerts below System has them all."
-        rung += _tell_end(db, way, rooms, planned.ends_together, text, now)
+        rung += _send_end(db, way, rooms, planned.ends_together, text, now)
     return tuple(dict.fromkeys(rung))
 
 
@@ -137,8 +137,8 @@ def _render_together(some: Sequence[Alert]) -> str:
     return " ".join([f"{len(some)} more things are not well.", *named, *more, "Alerts below System has them all."])
 
 
-def _tell_begin(
-    db: Db, way: WayOut, rooms: Sequence[AlertRoom], some: Sequence[Alert], text: str, now: int
+def _send_begin(
+    db: Db, way: WaysToPeople, rooms: Sequence[AlertRoom], some: Sequence[Alert], text: str, now: int
 ) -> list[Room]:
     """A room in which the last message did not arrive comes after the others."""
     failed = _find_room(db, some[0].told_key) if some[0].told_key else None
@@ -147,12 +147,12 @@ def _tell_begin(
         return []
     key = f"notice:alert:{some[0].id}:{some[0].tries + 1}"
     _add(db, way, room, key, text, now)
-    alerts.record_told(db, [each.id for each in some], key, room.instance, now)
+    alerts.record_message(db, [each.id for each in some], key, room.instance, now)
     return [(room.instance, room.address)]
 
 
-def _tell_end(
-    db: Db, way: WayOut, rooms: Sequence[AlertRoom], some: Sequence[Alert], text: str, now: int
+def _send_end(
+    db: Db, way: WaysToPeople, rooms: Sequence[AlertRoom], some: Sequence[Alert], text: str, now: int
 ) -> list[Room]:
     """Where the begin was told, if that works. If the begin never went out, it is withdrawn, and nothing is said."""
     told = [each for each in some if not _withdraw(db, each, now)]
@@ -179,14 +179,14 @@ def _find_room(db: Db, message_key: str) -> AlertRoom | None:
     return AlertRoom(found.instance, found.address) if found is not None else None
 
 
-def _add(db: Db, way: WayOut, room: AlertRoom, key: str, text: str, now: int) -> None:
+def _add(db: Db, way: WaysToPeople, room: AlertRoom, key: str, text: str, now: int) -> None:
     notice = OutgoingMessage(
         key=key, origin=EffectOrigin.NOTICE, instance=room.instance, address=room.address, text=text
     )
     find_or_add(db, way.channels, notice, now)
 
 
-def list_undelivered(db: Db, way: WayOut, rows: Sequence[Alert], now: int) -> list[tuple[OutboxEffect, int]]:
+def list_undelivered(db: Db, way: WaysToPeople, rows: Sequence[Alert], now: int) -> list[tuple[OutboxEffect, int]]:
     """Return the messages that reached nobody, and how often it was tried. One that waits stays where it is if there is
     no other room."""
     tries = {each.told_key: each.tries for each in rows if each.told_at is not None}
@@ -196,11 +196,11 @@ def list_undelivered(db: Db, way: WayOut, rows: Sequence[Alert], now: int) -> li
     return [each for each in missed if rooms or each[0].state is not EffectState.PENDING]
 
 
-def _is_missed(way: WayOut, effect: OutboxEffect, now: int) -> bool:
+def _is_missed(way: WaysToPeople, effect: OutboxEffect, now: int) -> bool:
     return is_undelivered(effect.state, effect.created_at, effect.instance in way.working, now)
 
 
-def withdraw_undelivered(db: Db, way: WayOut, rows: Sequence[Alert], now: int) -> None:
+def withdraw_undelivered(db: Db, way: WaysToPeople, rows: Sequence[Alert], now: int) -> None:
     """Take back what reached nobody, so that it is told anew: elsewhere at once, in the same room after a pause."""
     for effect, tries in list_undelivered(db, way, rows, now):
         if effect.state is EffectState.PENDING and not outbox.cancel_by_keys(db, [effect.key], UNSENT, now):
@@ -210,7 +210,7 @@ def withdraw_undelivered(db: Db, way: WayOut, rows: Sequence[Alert], now: int) -
         alerts.record_undelivered(db, effect.key, now if others and tries < FEW else now + get_pause(tries))
 
 
-def send_test(db: Db, way: WayOut, now: int) -> tuple[AlertRoom | None, tuple[Room, ...]]:
+def send_test(db: Db, way: WaysToPeople, now: int) -> tuple[AlertRoom | None, tuple[Room, ...]]:
     """Send a message as an alert would be. Return where it goes, None if nobody can be reached. Once a minute."""
     room = next(iter(list_rooms(db, way)), None)
     if room is None:

@@ -151,12 +151,12 @@ def plan_messages(rows: Iterable[Alert], around: AlertCircumstances) -> AlertMes
     lasting = {get_family(row.key) for row in every if row.cleared_at is None}
     for row in every:
         if row.cleared_at is None:
-            if is_to_tell(row, around):
+            if is_due(row, around):
                 begins.append(row)
         elif get_family(row.key) in lasting:  # another has taken its place
             (forgotten if row.told_at is None else ended).append(row)
         elif around.now - row.cleared_at >= get_settle(around.returns.get(row.key, 0)):
-            if row.told_at is None and not was_to_tell(row, around):
+            if row.told_at is None and not is_end_due(row, around):
                 forgotten.append(row)
             elif row.is_muted(around.now) or row.condition not in CONDITIONS:
                 ended.append(row)
@@ -169,13 +169,13 @@ def plan_messages(rows: Iterable[Alert], around: AlertCircumstances) -> AlertMes
     return AlertMessages(first, together, last, last_together, tuple(forgotten), tuple(ended))
 
 
-def is_to_tell(row: Alert, around: AlertCircumstances) -> bool:
+def is_due(row: Alert, around: AlertCircumstances) -> bool:
     if row.told_at is not None or row.is_muted(around.now) or (row.next_at or 0) > around.now:
         return False
     return around.now - row.since >= get_hold(row) and (is_severe(row) or not around.is_quiet)
 
 
-def was_to_tell(row: Alert, around: AlertCircumstances) -> bool:
+def is_end_due(row: Alert, around: AlertCircumstances) -> bool:
     """Return True if somebody would have been told of what is over, and nobody could be reached."""
     lasted = (row.cleared_at or row.since) - row.since
     if row.is_muted(around.now) or row.condition not in CONDITIONS or lasted < get_hold(row) + MISSED:

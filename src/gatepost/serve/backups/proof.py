@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from gatepost import __version__
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, SetupError
@@ -31,11 +33,17 @@ LOOK_S = 0.2
 LONGEST_SAID = 300
 ROOM = 2  # a backup is unpacked to so many times its size, at least
 WORDS = "Hello. This is a trial of a backup."
-KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH")
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+OF_OURS = ("VIRTUAL_ENV", "PYTHONPATH")  # where our own modules are, and not those of another version
 
 
-def prove(source: Path, identity: str = "") -> BackupProof:
-    """It blocks, for seconds to minutes. What fails is in the answer."""
+class _Trial(Struct, frozen=True):
+    home: Home
+    python: Path  # of the version that tries it
+
+
+def prove(source: Path, identity: str = "", python: Path = Path(sys.executable)) -> BackupProof:
+    """`python`: of the version that tries it. It blocks, for seconds to minutes. What fails is in the answer."""
     begun, steps = time.monotonic(), list[str]()
     trouble = ""
     try:
@@ -43,13 +51,14 @@ def prove(source: Path, identity: str = "") -> BackupProof:
             files = unpack(source, home.path, identity).files
             steps.append(f"{files} files unpacked")
             _silence(home)
-            with _running(home):
+            trial = _Trial(home, python)
+            with _running(trial):
                 steps.append("the store is whole and up to date")
-                _check(home, "ledger", "check")
+                _check(trial, "ledger", "check")
                 steps.append("the ledger accounts for every message")
-                _check(home, "audit", "verify")
+                _check(trial, "audit", "verify")
                 steps.append("the audit log holds")
-                _check(home, "agent", "run", WORDS, "--provider", "demo", "--timeout", "120")
+                _check(trial, "agent", "run", WORDS, "--provider", "demo", "--timeout", "120")
                 steps.append("an agent answered")
     except (GatepostError, OSError) as error:
         trouble = str(error)[:LONGEST_SAID]
@@ -91,15 +100,15 @@ def _silence(home: Home) -> None:
 
 
 @contextmanager
-def _running(home: Home) -> Iterator[None]:
-    """A gateway of this home, on sockets in it alone."""
-    words = _command(home, "up", "--listen", f"unix:{home.path / 'web.sock'}")
+def _running(trial: _Trial) -> Iterator[None]:
+    """A gateway of the trial's home, on sockets in it alone."""
+    words = _command(trial, "up", "--listen", f"unix:{trial.home.path / 'web.sock'}")
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=_make_environment(home)
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=_make_environment(trial)
         )
         try:
-            _wait_until_ready(home, process, said.fileno())
+            _wait_until_ready(trial, process, said.fileno())
             yield
         finally:
             process.terminate()
@@ -109,12 +118,12 @@ def _running(home: Home) -> Iterator[None]:
             process.wait()
 
 
-def _wait_until_ready(home: Home, process: "subprocess.Popen[bytes]", said: int) -> None:
+def _wait_until_ready(trial: _Trial, process: "subprocess.Popen[bytes]", said: int) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         if process.poll() is not None:
             raise SetupError(f"a gateway does not start with it: {_read_end(said)}")
-        if home.control.exists() and _run(home, "status", "--json").returncode == 0:
+        if trial.home.control.exists() and _run(trial, "status", "--json").returncode == 0:
             return
         time.sleep(LOOK_S)
     raise SetupError(f"a gateway was not ready with it after {START_S:g} s")
@@ -126,20 +135,20 @@ def _read_end(fd: int) -> str:
     return " ".join(text.split())
 
 
-def _check(home: Home, *words: str) -> None:
-    done = _run(home, *words)
+def _check(trial: _Trial, *words: str) -> None:
+    done = _run(trial, *words)
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).decode(errors="replace").split())[:LONGEST_SAID]
         raise SetupError(f"`gatepost {' '.join(words[:2])}` fails with it: {said}")
 
 
-def _run(home: Home, *words: str) -> "subprocess.CompletedProcess[bytes]":
+def _run(trial: _Trial, *words: str) -> "subprocess.CompletedProcess[bytes]":
     try:
         return subprocess.run(
-            _command(home, *words),
+            _command(trial, *words),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            env=_make_environment(home),
+            env=_make_environment(trial),
             timeout=LONGEST_STEP_S,
             check=False,
         )
@@ -147,10 +156,11 @@ def _run(home: Home, *words: str) -> "subprocess.CompletedProcess[bytes]":
         raise SetupError(f"`gatepost {words[0]}` was not done with it after {LONGEST_STEP_S:g} s") from None
 
 
-def _command(home: Home, *words: str) -> list[str]:
-    return [sys.executable, "-m", "gatepost", "--home", str(home.path), *words]
+def _command(trial: _Trial, *words: str) -> list[str]:
+    return [str(trial.python), "-m", "gatepost", "--home", str(trial.home.path), *words]
 
 
-def _make_environment(home: Home) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return kept | {"XDG_STATE_HOME": str(home.path / "state")}
+def _make_environment(trial: _Trial) -> dict[str, str]:
+    names = (*KEPT, *OF_OURS) if trial.python == Path(sys.executable) else KEPT
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    return kept | {"XDG_STATE_HOME": str(trial.home.path / "state")}

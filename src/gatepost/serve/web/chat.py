@@ -25,6 +25,8 @@ from gatepost.messages.address import LONGEST
 from gatepost.messages.inbound import Direction, Inbound, Quote, Receipt, Verb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
+from gatepost.serve.control.arguments.gateways import PanicOffArgs
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.room_events import RoomEvent, RoomEventPage, read_event
 from gatepost.serve.web.browser_streams import BrowserStreams, render_event, render_sse
 from gatepost.serve.web.cards import CardClicks, render_card
@@ -223,7 +225,8 @@ class Chat:
             yield b"retry: 1000\n\n"
             yield render_sse("pins", {"room": ""})  # of whatever room: while there was no stream, nobody told
             pinned = self._pins.changes.newest
-            room, feed, checked, halted = visitor.room or None, DraftFeed(self._drafts), 0.0, False
+            room, feed, checked = visitor.room or None, DraftFeed(self._drafts), 0.0
+            halt = {"halted": False, "may_go_on": False}
             follow = room_events.follow_room(self._store, self._hub, room, after, self._stopping, drafts=True)
             async for news in follow:
                 if not self.streams.is_current(browser, mine):
@@ -231,7 +234,7 @@ class Chat:
                     return
                 if news.looked or time.monotonic() - checked > CHECK_S:  # what is only written comes often
                     checked = time.monotonic()
-                    current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
+                    current, halt = await self._store.read(_read_stream_state, browser, self._clock.now())
                     if current != visitor:  # signed out, or with other rights: the browser must ask again
                         return
                 for changed in self._pins.changes.list_since(pinned, visitor.room):
@@ -246,7 +249,7 @@ class Chat:
                 if not news.looked:
                     continue
                 # Only now may the browser resume behind all of this.
-                yield render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
+                yield render_sse("cursor", {"cursor": news.cursor, **halt}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
 
@@ -257,9 +260,11 @@ class Chat:
         return {**render_event(seen, "", visitor.names), "card": card}
 
 
-def _read_stream_state(db: Db, browser: str, now: int) -> tuple[WebVisitor | None, bool]:
-    """Return who uses the browser now, and whether everything is stopped."""
-    return find_visitor(db, browser, now), switches.get(db, switches.PANIC) is not None
+def _read_stream_state(db: Db, browser: str, now: int) -> tuple[WebVisitor | None, dict[str, bool]]:
+    """Return who uses the browser now, whether everything is stopped, and whether they may let it go on."""
+    visitor, halted = find_visitor(db, browser, now), switches.get(db, switches.PANIC) is not None
+    may = halted and visitor is not None and has_right(db, visitor.user, f"op:{PanicOffArgs.info.right}", ROOT_FOLDER)
+    return visitor, {"halted": halted, "may_go_on": may}
 
 
 def _read_history(

@@ -115,7 +115,7 @@ def forget(db: Db, alert_ids: Iterable[str]) -> None:
         db.run("DELETE FROM alerts WHERE id = ? AND told_at IS NULL AND over_at IS NULL", (each,))
 
 
-def record_told(db: Db, alert_ids: Sequence[str], message_key: str, instance: str, now: int) -> None:
+def record_message(db: Db, alert_ids: Sequence[str], message_key: str, instance: str, now: int) -> None:
     for each in alert_ids:
         db.run(
             "UPDATE alerts SET told_at = ?, told_key = ?, told_instance = ?, tries = tries + 1, next_at = NULL"

@@ -76,3 +76,6 @@ FOLDED = {
         "0058_failed_calls",
     ),
 }
+
+# The last step of each release. A version opens stores of older ones, and none of a newer schema.
+RELEASES = {"0.1.0": "0014_answers", "0.2.0": "0022_rule_state"}

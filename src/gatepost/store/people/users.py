@@ -126,6 +126,16 @@ def list_owners(db: Db) -> list[str]:
     return list(dict.fromkeys(person for person, role in held if role is UserRole.OWNER))
 
 
+def list_role_holders_by(db: Db, origin: str) -> list[str]:
+    """Return the people whose role was given by something whose name begins so."""
+    rows = db.rows(
+        "SELECT DISTINCT COALESCE(i.person, r.user_id) FROM user_roles r LEFT JOIN identities i"
+        " ON i.identity = r.user_id WHERE SUBSTR(r.granted_by, 1, CAST(? AS INTEGER)) = ? ORDER BY 1",
+        (len(origin), origin),
+    )
+    return [str(row[0]) for row in rows]
+
+
 def list_role_holders(db: Db) -> list[tuple[str, UserRole, str]]:
     """(person, role, folder) of everybody who has one; '' is everywhere."""
     rows = db.rows(

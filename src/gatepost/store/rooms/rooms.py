@@ -73,6 +73,11 @@ def list_first(db: Db, most: int) -> list[Room]:
     return ROOMS.list(db, "ORDER BY id LIMIT ?", most)
 
 
+def list_public(db: Db, most: int) -> list[Room]:
+    """The oldest ones in which anybody may speak."""
+    return ROOMS.list(db, "WHERE policy = 'public' ORDER BY id LIMIT ?", most)
+
+
 class RoomPin(Struct, frozen=True):
     message_id: int
     instance: str

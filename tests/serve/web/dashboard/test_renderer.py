@@ -2,6 +2,7 @@
 
 import pytest
 
+from gatepost.core.languages.catalogue import speaking
 from gatepost.serve.web.dashboard.renderer import get_environment, split_code
 
 
@@ -25,3 +26,12 @@ def test_every_part_is_escaped() -> None:
     source = '{% from "prose.html" import prose %}{{ prose(text) }}'
     shown = get_environment().from_string(source).render(text="<i>x</i> `<b>y</b>`")
     assert shown == "&lt;i&gt;x&lt;/i&gt; <code>&lt;b&gt;y&lt;/b&gt;</code>"
+
+
+def test_a_text_of_a_template_speaks_the_language_of_whoever_looks_and_not_of_who_looked_first() -> None:
+    template = get_environment().from_string('{{ "Channels" | tr }}')
+    said = []
+    for language in ("en", "de", "en"):
+        with speaking(language):
+            said.append(template.render())
+    assert said == ["Channels", "Kanäle", "Channels"]

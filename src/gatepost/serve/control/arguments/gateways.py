@@ -109,3 +109,8 @@ class RunDoctorArgs(OperationArgs[DoctorReport], frozen=True):
     """
 
     fresh: Annotated[bool, option("Look again now.")] = False
+
+
+@declares("doctor.security", right="doctor", offline=False)
+class JudgeSecurityArgs(OperationArgs[list[Finding]], frozen=True):
+    """Judge how the gateway is set up: what is more open than it need be, the worst first, each with the way out."""

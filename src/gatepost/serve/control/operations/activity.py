@@ -15,6 +15,7 @@ from msgspec import Struct
 from gatepost.access.operation_rights import OperationRights, includes
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid
+from gatepost.core.languages.catalogue import ENGLISH, current_language, speaking, translate_exact
 from gatepost.core.records import replace
 from gatepost.flow import activity_words as words
 from gatepost.flow.sender_rights import read_operation_rights
@@ -60,14 +61,17 @@ _TOLD = frozenset({"send", "reply", "post", "send_file", "send_voice", "send_car
 CALL_FAILED = "failed"  # in the audit log's own words
 _INTERNAL = ("audit.", "gateway.takeover", "intake")
 _PERSON_FIELDS = ("user", "person", "id", "sender", "member")
+_NAME_FIELDS = ("host", "path", "title", "name", "label")
+LONGEST_NAME = 80  # characters of it
 _ROOM_FIELDS = ("chatJid", "targetJid", "jid", "toJid", "room", "address")
 
 
 @operation
 async def list_activity(deps: OperationDeps, args: ListActivityArgs) -> ActivityPage:
     lane = f"activity {deps.caller}"  # whoever asks again and again waits for themselves
+    language = current_language.get()  # of the caller: a look has a thread of its own
     now = deps.clock.now()
-    return await deps.store.read(read_activity, deps.caller, args, now, deps.scopes, within=READ_S, lane=lane)
+    return await deps.store.read(read_activity, deps.caller, args, now, deps.scopes, language, within=READ_S, lane=lane)
 
 
 class _Found(Struct, frozen=True, kw_only=True):
@@ -130,8 +134,18 @@ class _Viewer:
 
 
 def read_activity(
-    db: Db, caller: str, args: ListActivityArgs, now: int, scopes: Sequence[str] | None = None
+    db: Db,
+    caller: str,
+    args: ListActivityArgs,
+    now: int,
+    scopes: Sequence[str] | None = None,
+    language: str = ENGLISH,
 ) -> ActivityPage:
+    with speaking(language):
+        return _read_activity(db, caller, args, now, scopes)
+
+
+def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, scopes: Sequence[str] | None) -> ActivityPage:
     viewer = _Viewer(db, caller, scopes)
     if not viewer.has_any:
         return ActivityPage(entries=[], more="", agents={})
@@ -431,11 +445,13 @@ class _Words:
             agent = self._name_agent(row.actor.removeprefix(AGENT))
             if each.kind is ActivityKind.CALL:
                 return _make_entry(each, words.render_call(agent, row.action, row.verdict))
-            return _make_entry(each, words.render_change(agent, row.action, row.verdict, ""))
+            return _make_entry(
+                each, words.render_change(agent, row.action, row.verdict, "", name=_name_thing(each.details))
+            )
         who = self._name_person(row.actor, "")
         person = row.actor if row.actor in self._people else ""
         about = self._name_about(each.details, row.actor)
-        what = words.render_change(who, row.action, row.verdict, about)
+        what = words.render_change(who, row.action, row.verdict, about, name=_name_thing(each.details))
         if each.kind is ActivityKind.DECISION:
             what = self._render_decision(each, row, who)
         return _make_entry(each, what, person=person, person_name=who if person else "")
@@ -461,16 +477,22 @@ class _Words:
         return known or (self._name_agent(folder) if folder else "")
 
     def _name_agent(self, folder: str) -> str:
-        return self._agents.get(folder) or folder or "an agent"
+        return self._agents.get(folder) or folder or translate_exact("an agent")
 
     def _name_person(self, person: str, said: str) -> str:
         if person == OPERATOR:
-            return "The operator"
+            return translate_exact("The operator")
         if person.startswith(AGENT):
             return self._name_agent(person.removeprefix(AGENT))
         if person.startswith(PEER):
-            return "Somebody on the network"
+            return translate_exact("Somebody on the network")
         return self._people.get(person) or said or _shorten(person)
+
+
+def _name_thing(details: Mapping[str, Any]) -> str:
+    """Return how the thing of a change is called: a host, a file, a setting; '' where nothing says so."""
+    named = (details.get(name) for name in _NAME_FIELDS)
+    return next((each[:LONGEST_NAME] for each in named if isinstance(each, str) and each.strip()), "")
 
 
 def _shorten(address: str) -> str:

@@ -25,6 +25,7 @@ from gatepost.serve.control.arguments.gateways import (
     ForgetGatewayArgs,
     GatewayDetails,
     GatewayView,
+    JudgeSecurityArgs,
     ListGatewaysArgs,
     PanicAnswer,
     PanicOffArgs,
@@ -33,8 +34,10 @@ from gatepost.serve.control.arguments.gateways import (
     ShowGatewayArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.serve.health.findings import FindingLevel
+from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.machine_checks import close_to_others
+from gatepost.serve.health.security_checks import judge_security
+from gatepost.serve.health.security_facts import read_security_facts
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState
@@ -238,6 +241,11 @@ async def run_checks(deps: OperationDeps, args: RunDoctorArgs) -> DoctorReport:
 def get_doctor_runs(deps: OperationDeps) -> DoctorRuns:
     runs: DoctorRuns = deps.extra.setdefault(DOCTOR, DoctorRuns(deps.home, deps.clock))
     return runs
+
+
+@operation
+async def judge(deps: OperationDeps, args: JudgeSecurityArgs) -> list[Finding]:
+    return judge_security(await asyncio.to_thread(read_security_facts, deps.home, deps.config))
 
 
 @operation

@@ -95,6 +95,32 @@ ERRORS: Mapping[str, str] = {
     "whose budget? name": "Say whose limit it is: an agent's, a person's, or the whole gateway's.",
     "how much? give": "Say how much, for a day or for a month.",
 }
+# What people call it who look for it, by operation or by the path of a page.
+ALIASES: Mapping[str, str] = {
+    "/activity": "today yesterday what happened history log",
+    "/agents": "job jobs in the background",
+    "/backups": "backup restore save copy",
+    "/channels": "telegram slack whatsapp mail connect a chat",
+    "/costs": "bill money spent price today",
+    "/doctor": "what is wrong health problems",
+    "/egress": "internet web host network website",
+    "/groups": "bot bots assistant list of agents",
+    "/logins": "language password passkey sign out",
+    "/people": "users members friends family",
+    "/people/invite": "invite somebody new link",
+    "/requests": "waiting approve allow decide",
+    "/tasks": "reminder reminders schedule calendar",
+    "backup.create": "back up now save a copy",
+    "budget.set": "most money a day budget",
+    "egress.allow": "internet web let it reach a website",
+    "group.add": "new agent bot assistant",
+    "group.rest": "pause sleep switch off an agent",
+    "memory.add": "remember a fact note",
+    "panic.off": "go on continue start again",
+    "panic.on": "stop everything halt emergency pause all",
+    "task.add": "reminder remind me every day daily alarm",
+    "user.language": "german english language",
+}
 # By verb: the button that does it, and the outcome. One that is not here may have done less than it says.
 VERBS: Mapping[str, tuple[str, str]] = {
     "add": ("Add it", "Added."),
@@ -142,6 +168,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "try": ("Try it out", "Done."),
     "view": ("See it", "Done."),
     "verify": ("Check it", "Done."),
+    "mute": ("Say nothing of it", "Nothing is said of it."),
     "write": ("Save", "Saved."),
 }
 ANY_VERB = ("Go ahead", "Done.")
@@ -154,6 +181,9 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "agent.archive": ("Archive it", "It is archived."),
     "agent.create": ("Start the agent", "The agent has begun."),
     "agent.prompt": ("Say it", "It was told."),
+    "alert.mute": ("Say nothing for a while", "Nothing is said of it for a while."),
+    "alert.mute 0": ("Tell again", "You are told of it again."),
+    "alert.test": ("Send a test", "A test is on its way by {channel}."),
     "api_token.add": ("Make the token", "The token is made."),
     "api_token.rm": ("Revoke the token", "The token is revoked: nothing gets in by it any more."),
     "budget.set": ("Set the limit", "The limit is set."),
@@ -272,7 +302,8 @@ def render_done(operation: str, facts: Mapping[str, Any] | None = None, given: I
 
 
 def _get_deed(operation: str, given: Iterable[object]) -> tuple[str, str]:
-    special = (DEEDS.get(f"{operation} {each}") for each in given if isinstance(each, str) and len(each) < LONGEST_WORD)
+    plain = (str(each) for each in given if isinstance(each, str | int))
+    special = (DEEDS.get(f"{operation} {each}") for each in plain if len(each) < LONGEST_WORD)
     return next(filter(None, special), None) or DEEDS.get(operation) or _get_verb(operation)
 
 

@@ -33,16 +33,19 @@ from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.chat_files import read_form, render_disposition
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest
 from gatepost.serve.web.dashboard.form_values import fill_form
-from gatepost.serve.web.dashboard.form_words import ANY_VERB, render_done
+from gatepost.serve.web.dashboard.form_words import ALIASES, ANY_VERB, DEEDS, render_done, render_submit, render_title
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
     find_result_link,
+    is_local_link,
+    is_question,
     is_read,
     list_facts,
     list_shown_once,
     make_form,
     parse_form,
+    render_brief,
 )
 from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
@@ -243,7 +246,8 @@ class Dashboard:
         await self._find_viewed(request)
         pages = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
         operations = await self._deps.operation_deps.store.read(self._list_operations, request.state.user)
-        return HTMLResponse(await render_apart("palette.html", pages=pages, operations=operations, prefix=PREFIX))
+        entries = [*map(_make_page_entry, pages), *map(_make_operation_entry, operations)]
+        return HTMLResponse(await render_apart("palette.html", entries=entries))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:
         rights = read_operation_rights(db, person)
@@ -363,6 +367,35 @@ def _make_pattern(path: str) -> str:
     return f"{path[:-1]}:path}}" if path.endswith("}") else path
 
 
+class PaletteEntry(Struct, frozen=True, kw_only=True):
+    """`words`: by which it is found, besides what it shows. `operation` '': a page."""
+
+    label: str
+    about: str
+    href: str
+    words: str
+    aliases: str
+    operation: str = ""
+
+
+def _make_page_entry(page: Page) -> PaletteEntry:
+    return PaletteEntry(
+        label=page.title, about="page", href=page.href, words=page.path, aliases=ALIASES.get(page.path, "")
+    )
+
+
+def _make_operation_entry(operation: Operation) -> PaletteEntry:
+    name = operation.info.name
+    return PaletteEntry(
+        label=render_title(name) if is_question(operation.info) or name not in DEEDS else render_submit(name),
+        about=render_brief(operation),
+        href=f"{PREFIX}/do/{name}",
+        words=f"{name} {render_title(name)} {operation.summary}",
+        aliases=ALIASES.get(name, ""),
+        operation=name,
+    )
+
+
 def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """`facts`: of an answer that somebody asked for. `stays`: what it says is to be read, so its dialog stays open."""
     name, is_trial = operation.info.name, bool(args.get("dry_run"))
@@ -371,18 +404,19 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
     is_report = isinstance(answer, Mapping) and bool(answer.get("erased"))
     return {
         "operation": operation,
-        "done": ANY_VERB[1] if is_trial else render_done(name, _list_said(args, answer), args.values()),
+        "done": ANY_VERB[1] if is_trial else render_done(name, _list_words(args, answer), args.values()),
         "answer": answer,
         "facts": facts,
         "link": find_result_link(name, answer),
         "once": once,
+        "is_local": any(is_local_link(value) for _, value in once),
         "undo": None if is_trial else make_undo(name, args, answer),
         "prefix": PREFIX,
         "stays": bool(facts or once or is_report),
     }
 
 
-def _list_said(args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+def _list_words(args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """Return what a sentence about it may name."""
     found = {**args, **(answer if isinstance(answer, Mapping) else {})}
     return found | {"next": render_local(next_at)} if isinstance(next_at := found.get("next_local"), str) else found

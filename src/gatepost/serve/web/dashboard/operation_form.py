@@ -8,9 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
+from ipaddress import ip_address
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -124,6 +126,14 @@ def _name_value(operation: str, field: FormInput) -> FormInput:
     """Say a value that is known already as people do, where it is a word of ours."""
     said = "yes" if field.kind is InputKind.FLAG else CHOICES.get((operation, field.name), {}).get(field.value)
     return replace(field, shown=(said,)) if said else field
+
+
+def render_brief(operation: Operation) -> str:
+    """Return what an operation does, in the page's words and on one line."""
+    own = HELPS.get(operation.info.name) or _drop_marks(cleandoc(operation.args.__doc__ or ""))
+    brief = " ".join(_SENTENCE_END.split(own.partition("\n\n")[0])[:1])
+    names = [each.name.upper() for each in list_fields(operation.args)]
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), brief) if names else brief
 
 
 def _get_place(field: ArgumentField, front: Sequence[str]) -> tuple[bool, int]:
@@ -416,6 +426,17 @@ def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
         if value and not (shown and shown[-1][1].endswith(value)):
             shown.append((called, value))
     return shown
+
+
+def is_local_link(text: str) -> bool:
+    """Return True if it is the address of a page that only this machine reaches."""
+    host = urlsplit(text).hostname if text.startswith(("http://", "https://")) else None
+    if host is None or host == "localhost":
+        return host is not None
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def find_result_link(operation: str, answer: Any) -> Link | None:

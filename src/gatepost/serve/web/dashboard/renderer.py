@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
@@ -42,8 +43,8 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["usd"] = render_money
-    made.filters["tr"] = translate
-    made.filters["phrase"] = translate_phrase
+    made.filters["tr"] = _translate
+    made.filters["phrase"] = _translate_phrase
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
     made.globals["get_script_texts"] = lambda: make_script_texts(current_language.get())
@@ -52,6 +53,17 @@ def get_environment() -> Environment:
     made.globals["split_code"] = split_code
     made.tests["content"] = has_content
     return made
+
+
+@pass_context
+def _translate(context: Context, text: str) -> str:
+    """With the context, for a text of the template itself would be translated once: when it is first compiled."""
+    return translate(text)
+
+
+@pass_context
+def _translate_phrase(context: Context, value: object) -> object:
+    return translate_phrase(value)
 
 
 def render(template: str, **values: Any) -> str:

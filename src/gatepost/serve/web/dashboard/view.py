@@ -1,5 +1,6 @@
 """Contents of a page, as data: a page's file decides what, a template how. No page writes HTML."""
 
+import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -148,10 +149,12 @@ class TimelineMoment(Struct, frozen=True, kw_only=True):
 
 
 class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
-    """`more`: the address of what came before."""
+    """`more`: the address of what came before. `by_day`: each day has a heading, and each entry its time of the day, by
+    the reader's own clock."""
 
     entries: list[TimelineMoment]
     empty: str
+    by_day: bool = False
     title: str = ""
     more: str = ""
 
@@ -316,6 +319,12 @@ class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     title: str = ""
     clears: bool = False
     keeps: bool = False
+
+    @property
+    def draft(self) -> str:
+        """The name by which a browser keeps what was typed into a long text, of the version that it began with."""
+        is_long = any(each.kind is InputKind.LONG_TEXT for each in self.inputs)
+        return json.dumps([self.operation, *sorted(self.args.items())]) if self.keeps and is_long else ""
 
 
 class Span(Struct, frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ def make_view(found: ActivityPage, given: Mapping[str, str], *, has_story: bool)
     more = f"?{urlencode({**chosen, 'before': found.more})}" if found.more else ""
     empty = FURTHER if more else NOT_FOUND if chosen else NOTHING
     entries = [make_moment(each, has_story=has_story) for each in found.entries]
-    blocks: list[Block] = [TimelineBlock(entries=entries, empty=empty, more=more)]
+    blocks: list[Block] = [TimelineBlock(entries=entries, empty=empty, more=more, by_day=True)]
     if not entries and more:
         blocks = [Note(text=FURTHER, link=Link("Look further back", more))]
     return PageView(blocks=blocks, filters=tuple(list_filters(found, given)), searches=True)

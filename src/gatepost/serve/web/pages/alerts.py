@@ -1,5 +1,6 @@
 """Alerts: what is not well now, who was told, and what was lately."""
 
+from gatepost.core.languages.catalogue import translate
 from gatepost.serve.control.arguments.alerts import AlertState, AlertView, ListAlertsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import made, make_moment, make_table
@@ -10,12 +11,12 @@ NOTHING = EmptyState(text="Everything is well. When something is not, you are to
 NOTHING_OVER = EmptyState(text="Nothing was amiss in the last month.")
 QUIET_HOURS = Link("Quiet hours", render_path("/settings/{name}", name="alerts.quiet_hours"))
 STATES = {
-    AlertState.NEW: ("new", Tone.WARN),
+    AlertState.NEW: ("just begun", Tone.WARN),
     AlertState.UNTOLD: ("nobody told yet", Tone.BAD),
-    AlertState.TOLD: ("told", Tone.BAD),
-    AlertState.MUTED: ("muted", Tone.QUIET),
+    AlertState.TOLD: ("was told", Tone.BAD),
+    AlertState.MUTED: ("is muted", Tone.QUIET),
     AlertState.PASSING: ("nearly over", Tone.WARN),
-    AlertState.OVER: ("over", Tone.GOOD),
+    AlertState.OVER: ("is over", Tone.GOOD),
 }
 PLACES = {
     "/doctor": "Health",
@@ -29,7 +30,10 @@ PLACES = {
 
 
 def show_state(alert: AlertView) -> Badge:
-    return Badge(*STATES[alert.state])
+    text, tone = STATES[alert.state]
+    if alert.state is AlertState.TOLD and alert.told:
+        text = f"told on {alert.told}"
+    return Badge(translate(text), tone)
 
 
 def show_place(alert: AlertView) -> Cell:
@@ -37,15 +41,14 @@ def show_place(alert: AlertView) -> Cell:
     if "{subject}" in alert.page:
         return Link(alert.subject, render_path(alert.page, subject=alert.subject))
     label = PLACES.get(alert.page)
-    return Link(label, render_path(alert.page)) if label else None
+    return Link(translate(label), render_path(alert.page)) if label else None
 
 
 STATE = made("state", "State", show_state)
 TEXT = made("text", "What", lambda each: Prose(each.text))
-CURE = made("cure", "What to do", lambda each: Prose(each.cure))
+BOTH = made("text", "What, and what helps", lambda each: Prose(f"{each.text} {each.cure}"))
 PLACE = made("page", "Where", show_place)
 SINCE = made("since", "Since", lambda each: make_moment(each.since))
-TOLD = made("told", "Told on", lambda each: each.told or None)
 OVER = made("over_at", "Over", lambda each: make_moment(each.over_at))
 
 
@@ -59,7 +62,7 @@ async def show_alerts(request: PageRequest) -> PageView:
         lead="You are told once when something is not well, and once when it is over.",
         blocks=[
             *list_notes(now),
-            make_table(now, (STATE, TEXT, CURE, PLACE, SINCE, TOLD), NOTHING, actions=list_actions),
+            make_table(now, (STATE, BOTH, PLACE, SINCE), NOTHING, actions=list_actions),
             *before,
         ],
         actions=(TEST,),

@@ -97,7 +97,7 @@ NEW_WEBHOOK = Action(
     label="New webhook", operation="token.add", args={"kind": TokenKind.WEBHOOK.value}, asks=True, tone=Tone.GOOD
 )
 NEW_CHAT = Action(label="New chat link", operation="token.add", args={"kind": TokenKind.CHAT_LINK.value}, asks=True)
-NEW_INVITATION = Action(label="Invite", operation="invite.create", asks=True)
+NEW_INVITATION = Action(label="Invite by a code", operation="invite.create", asks=True)
 NO_LINKS = EmptyState(text="There are no links. By a webhook a program hands messages to an agent.", action=NEW_WEBHOOK)
 LONGEST_ANSWER = 20_000  # characters of a schema
 NEW_API_TOKEN = Action(label="New token", operation="api_token.add", asks=True, tone=Tone.GOOD)

@@ -3,11 +3,24 @@ out."""
 
 from collections.abc import Sequence
 
-from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs, RunDoctorArgs
+from gatepost.serve.control.arguments.gateways import GatewayView, JudgeSecurityArgs, ListGatewaysArgs, RunDoctorArgs
 from gatepost.serve.health.findings import Finding
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.health.security_checks import PAGES as SECURITY_PAGES
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import badge, code, get_tone, made, make_columns, make_moment, make_table
-from gatepost.serve.web.dashboard.view import Action, Badge, Disclosure, EmptyState, Fact, Facts, Note, PageView, Tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Cell,
+    Disclosure,
+    EmptyState,
+    Fact,
+    Facts,
+    Link,
+    Note,
+    PageView,
+    Tone,
+)
 from gatepost.store.gateways.gateways import GatewayState
 
 ALONE = EmptyState(
@@ -16,6 +29,7 @@ ALONE = EmptyState(
 
 CHECK_AGAIN = Action(label="Look again", operation="doctor.run", args={"fresh": True})
 NO_FINDINGS = EmptyState(text="Nothing was looked at yet.", action=CHECK_AGAIN)
+CLOSED = EmptyState(text="Nothing is more open than it need be.")
 WORST_FIRST = ("fail", "warn")  # what is not well comes first
 LEVELS = (WORST_FIRST, ("note",), ("ok",))
 FINDING = (
@@ -73,6 +87,24 @@ async def show_doctor(request: PageRequest) -> PageView:
         ],
         actions=(CHECK_AGAIN,),
     )
+
+
+@page("/security", "Security", Section.SYSTEM, "doctor.security", order=13)
+async def show_security(request: PageRequest) -> PageView:
+    found = await request.ask(JudgeSecurityArgs())
+    closed = Note(text="Nothing is more open than it need be.", tone=Tone.GOOD)
+    return PageView(
+        lead="What is more open than it need be, the worst first.",
+        blocks=[make_table(found, RISK, CLOSED, actions=list_mends) if found else closed],
+    )
+
+
+def show_risk_page(finding: Finding) -> Cell:
+    path = SECURITY_PAGES.get(finding.subject)
+    return Link("Change it", render_path(path)) if path else None
+
+
+RISK = (badge("level", "How"), made("text", "Found", lambda each: each.text), made("page", "Where", show_risk_page))
 
 
 def list_mends(finding: Finding) -> tuple[Action, ...]:

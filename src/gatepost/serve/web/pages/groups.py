@@ -5,7 +5,7 @@ its conversations.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
@@ -13,6 +13,7 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import render_size
 from gatepost.flow.group_files import LARGEST_FILE
+from gatepost.flow.people.personal_routes import PersonalChat, list_own_rooms, list_reached
 from gatepost.flow.reports import GroupFile, GroupFileText, InheritedSetting
 from gatepost.flow.sessions.sandbox.inherited_settings import GATEWAY, list_inherited
 from gatepost.serve.control.arguments.access import ListPinnedRulesArgs
@@ -71,13 +72,16 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.serve.web.pages.memory import list_actions as list_memory_actions
 from gatepost.serve.web.pages.spending import WHOLE, make_limits
 from gatepost.serve.web.pages.tasks import show_when
 from gatepost.store.memory.memories import Memory
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.money.budgets import BudgetScopeKind, list_scopes
 from gatepost.store.people import identities
+from gatepost.store.port import Db
 from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import sessions
 from gatepost.store.sessions.instructions import InstructionSource
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
@@ -121,6 +125,8 @@ TASK = make_columns(
     },
 )
 INSTRUCTIONS = "AGENTS.md"
+MOST_ROOMS = 50  # that are looked through
+WEB, CHAT = "web:", "/chat/with/"  # rooms of the page, and their address
 HOW = {
     InstructionSource.WRITTEN: "Written by a person",
     InstructionSource.PUT_BACK: "Put back",
@@ -163,7 +169,7 @@ async def show_group(request: PageRequest) -> PageView:
     return PageView(
         title=group.name or folder,
         lead=render_place(folder),
-        tabs=make_tabs(folder, view),
+        tabs=(*await _list_talk_tabs(request, folder), *make_tabs(folder, view)),
         blocks=blocks,
         actions=actions,
         banner=make_rest_banner(group),
@@ -178,6 +184,21 @@ def make_rest_banner(group: GroupDetails) -> tuple[Note, ...]:
     wake = Action(label="Wake it", operation="group.wake", args={"folder": rest.folder}, tone=Tone.GOOD)
     text = f"It rests{whose}: it begins nothing, and what is written to it waits.{why}"
     return (Note(text=text, tone=Tone.WARN, action=wake),)
+
+
+async def _list_talk_tabs(request: PageRequest, folder: str) -> tuple[Tab, ...]:
+    """Lead to the chat in which this person reaches the agent: their own room first, else one that they may see."""
+    everywhere = await request.may("room.list")
+    room = await request.operation_deps.store.read(_find_room, request.person, folder, everywhere)
+    return (Tab(label="Talk", href=f"{CHAT}{quote(room.removeprefix(WEB))}"),) if room else ()
+
+
+def _find_room(db: Db, person: str, folder: str, everywhere: bool) -> str:
+    """'': there is no such room of the page."""
+    own = list_own_rooms(db, person)
+    chats = (each for each in own if folder in list_reached(db, PersonalChat("web", each, person)))
+    used = sessions.list_open(db, folder, MOST_ROOMS) if everywhere else []
+    return next(chats, "") or next((each.address for each in used if each.address.startswith(WEB)), "")
 
 
 def make_tabs(folder: str, current: "AgentView") -> tuple[Tab, ...]:
@@ -340,7 +361,7 @@ async def _show_knowledge(request: PageRequest, group: GroupDetails) -> list[Blo
     if await request.may("memory.list", scope=folder):
         found = [each for each in await request.ask(ListMemoriesArgs(folder=folder)) if each.folder == folder]
         nothing = EmptyState(text="It remembers nothing yet. It remembers what people tell it to.")
-        blocks.append(make_table(found, MEMORY, nothing, title="Remembers"))
+        blocks.append(make_table(found, MEMORY, nothing, actions=list_memory_actions, title="Remembers"))
     if await request.may("skill.list", scope=folder):
         skills = await request.ask(ListSkillsArgs(folder=folder))
         nothing = EmptyState(text="It has no skill. It has those alone that a person agreed to.")

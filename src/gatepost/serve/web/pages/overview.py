@@ -1,5 +1,6 @@
 """The overview: is everything well, who needs somebody, and what is the next step."""
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from gatepost.core.clock import iso
@@ -36,6 +37,8 @@ from gatepost.serve.web.dashboard.view import (
     Share,
     Tone,
 )
+from gatepost.store.people import users
+from gatepost.store.port import Db
 from gatepost.store.rights.requests import RequestKind
 
 LIMIT = 40
@@ -84,10 +87,8 @@ STEPS = {
 }
 LOOK = "Look"
 GO_ON = Action(label="Go on", operation="panic.off", asks=True)
-NOTHING = EmptyState(
-    text="Nothing is shared with you here yet. An owner of this gateway can show you a group:",
-    command="gatepost grant allow {person} op:overview.read --scope FOLDER",
-)
+NOTHING = "Nothing is shared with you here yet. An owner of this gateway can let you see an agent, under People."
+MOST_OWNERS = 3  # that are named to whoever may see nothing
 
 
 @page("/", "Overview", Section.AGENTS, "overview.show", order=1)
@@ -98,16 +99,27 @@ async def show_overview(request: PageRequest) -> PageView:
     wanted = ShowOverviewArgs(
         part=OverviewPart(part or OverviewPart.ALL), words=words[:LONGEST_SEARCH], start=place, limit=LIMIT
     )
-    return make_view(await request.ask(wanted), request.person, request.now, {"part": part, "q": words}, place)
-
-
-def make_view(found: GatewayOverview, person: str, now: int, query: dict[str, str], start: int) -> PageView:
+    found = await request.ask(wanted)
     if found.extent is OverviewExtent.NOTHING:
-        empty = EmptyState(text=NOTHING.text, command=NOTHING.command.format(person=person))
-        return PageView(
-            lead=f"You are signed in as {person}. Your own conversations are in the chat.",
-            blocks=[AgentCards(cards=[], empty=empty)],
-        )
+        return make_guest_view(await request.operation_deps.store.read(_list_owners))
+    return make_view(found, request.now, {"part": part, "q": words}, place)
+
+
+def _list_owners(db: Db) -> list[str]:
+    found = (users.get(db, each) for each in users.list_owners(db)[:MOST_OWNERS])
+    return [each.name for each in found if each is not None and each.name]
+
+
+def make_guest_view(owners: Sequence[str]) -> PageView:
+    """`owners`: the names of those whom a guest can ask."""
+    ask = f" Ask {' or '.join(owners)}." if owners else ""
+    return PageView(
+        lead="Your own conversations are in the chat.",
+        blocks=[AgentCards(cards=[], empty=EmptyState(text=f"{NOTHING}{ask}"))],
+    )
+
+
+def make_view(found: GatewayOverview, now: int, query: dict[str, str], start: int) -> PageView:
     after = start + len(found.agents)
     more = f"?{urlencode({**_drop_empty(query), 'start': after})}" if after < found.total else ""
     cards = AgentCards(cards=[make_card(each, now) for each in found.agents], empty=_get_empty(query), more=more)

@@ -57,7 +57,7 @@ STAYS = (
 )
 MOST_OFFERED = 200  # agents to choose from
 NEW = Action(label="Add a person", operation="user.add", asks=True, tone=Tone.GOOD)
-INVITE = Action(label="Invite", operation="invite.create", asks=True)
+INVITE = Action(label="Invite by a code", operation="invite.create", asks=True)
 OPEN = Action(label="Open an entrance", operation="onboarding.open", asks=True)
 EMPTY = EmptyState(text="Nobody is known yet. Whoever writes first, or is invited, is here.", action=INVITE)
 PERSON = make_columns(UserDetails, {"id": link("id", "Person", "/people/{id}")})

@@ -19,7 +19,7 @@ import { Talk, titleOf } from "/static/conversation.js";
 import { drawRooms, List } from "/static/view.js";
 import { Threads } from "/static/threads.js";
 import { showWork, Work } from "/static/tool_activity.js";
-import { Unanswered } from "/static/unanswered.js";
+import { run, Unanswered } from "/static/unanswered.js";
 import { t } from "/static/texts.js";
 
 const $ = (id) => document.getElementById(id);
@@ -281,9 +281,21 @@ function forgetDrafts() {
   draw();
 }
 
-function hearHalted(halted) {
+function hearHalted(halted, mayGoOn) {
   $("halted").hidden = !halted;
+  $("go-on").hidden = !mayGoOn;
 }
+
+$("go-on").addEventListener("click", async ({ target }) => {
+  target.disabled = true;
+  try {
+    await run("panic.off", {});
+    hearHalted(false, false);
+  } catch (error) {
+    say(error.message, "OK", () => say(""));
+  }
+  target.disabled = false;
+});
 
 let lost = 0;
 function hearState(state) {

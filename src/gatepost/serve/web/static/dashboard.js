@@ -197,6 +197,39 @@ for (const each of ["htmx:after:request", "htmx:after:swap"]) {
   document.addEventListener(each, () => showLive(source?.readyState === EventSource.OPEN)); // the head was drawn anew
 }
 
+// Days: only a browser knows the clock and the calendar of whoever reads ------------------------------------------------
+
+const pageLanguage = document.documentElement.lang;
+const locale = navigator.language.startsWith(pageLanguage) ? navigator.language : pageLanguage;
+
+function showDays() {
+  for (const list of document.querySelectorAll("[data-by-day]")) {
+    for (const each of list.querySelectorAll(".day")) each.remove();
+    let before = "";
+    for (const item of [...list.children]) {
+      const time = item.querySelector("time");
+      const at = new Date(time?.dateTime ?? NaN);
+      if (Number.isNaN(at.getTime())) continue;
+      time.textContent = at.toLocaleTimeString(locale, { hour: "numeric", minute: "2-digit" });
+      time.title = at.toLocaleString(locale);
+      const day = describeDay(at);
+      if (day !== before) item.before(Object.assign(document.createElement("li"), { className: "day", textContent: day }));
+      before = day;
+    }
+  }
+}
+
+function describeDay(at) {
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(at).setHours(0, 0, 0, 0)) / 86_400_000);
+  if (days === 0) return t("Today");
+  if (days === 1) return t("Yesterday");
+  const year = at.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" };
+  return at.toLocaleDateString(locale, { weekday: "long", day: "numeric", month: "long", ...year });
+}
+
+document.addEventListener("htmx:after:swap", showDays);
+showDays();
+
 // A form on a page -----------------------------------------------------------------------------------------------------
 
 document.addEventListener("htmx:after:request", (event) => {
@@ -209,6 +242,8 @@ document.addEventListener("htmx:after:swap", () => {
   const saved = document.querySelector("#toast [data-version]");
   const version = document.querySelector('form[data-keeps] input[name="version"]');
   if (!saved || !version) return;
+  const form = version.form;
+  if (form.dataset.draft) form.dataset.draft = form.dataset.draft.replace(version.value, saved.dataset.version);
   version.value = saved.dataset.version;
   saved.removeAttribute("data-version");
 });

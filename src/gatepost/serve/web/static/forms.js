@@ -188,6 +188,7 @@ document.addEventListener("htmx:after:request", (event) => {
   const form = event.target.closest?.("form[data-draft]");
   if (!form || !event.detail?.ctx?.response?.raw?.ok) return;
   sessionStorage.removeItem(getDraftName(form));
+  for (const each of listKept(form)) each.dataset.first = each.value; // what was sent is no draft
   form.querySelector(".draft").hidden = true;
 });
 

@@ -3,6 +3,7 @@ import { send } from "/static/csrf.js";
 import { t } from "/static/texts.js";
 
 const PATIENCE_MS = 5_000; // most answers come sooner
+const SHORT_MS = { held: 0, retry: 0, accepted: 1_000, queued: 1_000 }; // by state: an agent that can takes it sooner
 const AGAIN_MS = 10_000; // it may be for another reason by then
 const LATEST = 3; // of one's own messages
 const OPEN = new Set(["accepted", "queued", "retry", "held", "working"]);
@@ -10,7 +11,7 @@ const ENDED = new Set(["failed", "refused", "observed"]);
 const DO = "/dashboard/do/";
 const PAGES = { "permit.answer": ({ id }) => `/dashboard/requests/${id}`, "ledger.trace": ({ message }) => `/dashboard/ledger/${message}` };
 
-async function run(operation, args) {
+export async function run(operation, args) {
   const body = new URLSearchParams(Object.entries(args).map(([name, value]) => [name, value === true ? "on" : String(value)]));
   const answer = await send(`${DO}${operation}`, { method: "POST", headers: { accept: "application/json" }, body });
   const said = await answer.json();
@@ -40,7 +41,7 @@ export class Unanswered {
 
   dueAt(line) {
     const known = this.known.get(line.id);
-    if (known?.state !== line.state) return ENDED.has(line.state) ? 0 : (known?.seenAt ?? this.see(line)) + PATIENCE_MS;
+    if (known?.state !== line.state) return ENDED.has(line.state) ? 0 : (known?.seenAt ?? this.see(line)) + (SHORT_MS[line.state] ?? PATIENCE_MS);
     return OPEN.has(line.state) ? known.askedAt + AGAIN_MS : Infinity;
   }
 

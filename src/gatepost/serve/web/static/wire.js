@@ -53,9 +53,9 @@ export class Stream {
     source.addEventListener("draft", (event) => this.hear.draft(JSON.parse(event.data)));
     source.addEventListener("pins", (event) => this.hear.pins(JSON.parse(event.data)));
     source.addEventListener("cursor", (event) => {
-      const { cursor, halted } = JSON.parse(event.data);
+      const { cursor, halted, may_go_on: mayGoOn } = JSON.parse(event.data);
       this.cursor = cursor;
-      this.hear.halted(halted);
+      this.hear.halted(halted, mayGoOn);
       this.wait = 500;
       this.expect();
       this.hear.state("live");

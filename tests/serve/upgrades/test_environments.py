@@ -1,0 +1,88 @@
+"""Versions beside each other: the place of the program is one of them, whole, at every moment."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.serve.upgrades import environments
+from gatepost.serve.upgrades.environments import (
+    build,
+    find_environment,
+    find_present,
+    keep_present,
+    list_changes,
+    list_extras,
+    read_changes,
+    remove,
+    switch,
+)
+
+
+def make_environment(path: Path, version: str) -> Path:
+    (path / "bin").mkdir(parents=True)
+    (path / "version").write_text(version)
+    return path
+
+
+def test_the_place_leads_to_the_new_version_and_back(tmp_path: Path) -> None:
+    place = make_environment(tmp_path / "env", "old")
+    new = make_environment(tmp_path / "env.versions" / "1", "new")
+    old = keep_present(place)
+    assert (place / "version").read_text() == "old" and place.is_symlink() and not old.is_symlink()
+    assert keep_present(place) == old  # done again, it changes nothing
+    switch(place, new)
+    assert (place / "version").read_text() == "new" and find_present(place) == new
+    switch(place, old)
+    assert (place / "version").read_text() == "old"
+    remove(old, place)
+    assert (place / "version").read_text() == "old"  # nobody removes what is in use
+    remove(new, place)
+    assert not new.exists()
+
+
+def test_what_a_killed_switch_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    place = make_environment(tmp_path / "env", "old")
+    (tmp_path / "env.versions").mkdir()
+    kept = tmp_path / "env.versions" / environments.FIRST
+    kept.symlink_to(kept)
+    (tmp_path / ".env.new").symlink_to("nowhere")
+    switch(place, keep_present(place))
+    assert (place / "version").read_text() == "old"
+
+
+def test_an_environment_is_known_by_the_place_that_leads_to_it(tmp_path: Path) -> None:
+    assert find_environment(f"{tmp_path}/env", "/usr") == tmp_path / "env"
+    assert find_environment(f"{tmp_path}/env.versions/3", "/usr") == tmp_path / "env"
+
+
+def test_the_machines_own_python_and_an_image_have_nothing_to_switch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environments, "CONTAINERS", ())
+    with pytest.raises(SetupError, match="pipx"):
+        find_environment("/usr", "/usr")
+    monkeypatch.setattr(environments, "CONTAINERS", (tmp_path,))
+    with pytest.raises(SetupError, match="new image on the same volume"):
+        find_environment("/usr", "/usr")
+
+
+@pytest.mark.parametrize("source", ["0.3.0", "no-such-commit", "--upload-pack=x", "/etc/passwd", "x.whl", ""])
+def test_what_is_no_version_is_said_and_leaves_nothing(tmp_path: Path, source: str) -> None:
+    place = make_environment(tmp_path / "env", "old")
+    with pytest.raises(Invalid, match="cannot be installed"):
+        build(place, source)
+    assert os.listdir(tmp_path / "env.versions") == []
+
+
+def test_the_changes_are_the_lines_that_the_older_changelog_lacks() -> None:
+    assert list_changes("# Log\n\n- New.\n- Old.\n", "# Log\n\n- Old.\n") == ["- New."]
+    assert "## [Unreleased]" in read_changes()
+    assert read_changes(Path(sys.prefix, "none")) == ""
+
+
+def test_the_extras_are_those_whose_libraries_are_here() -> None:
+    found = list_extras()
+    assert "postgres" in found and "whatsapp-linked" not in found
