@@ -187,28 +187,13 @@ def render_received(who: str, agents: Sequence[str], room: str) -> str:
     if not agents:
         return render_sent(who, room, None)
     pattern = "{who} wrote to {agents} in {room}" if room else "{who} wrote to {agents}"
-<<<<<<< HEAD
-    return _put(pattern, who=who, agents=join_names(agents), room=room)
-=======
     return fill_text(pattern, who=who, agents=join_names(agents), room=room)
->>>>>>> h1
 
 
 def render_outcome(agent: str, state: InboxState) -> str:
     """Return what else is to be said of a message; '' if it was answered."""
     match state:
         case InboxState.FAILED:
-<<<<<<< HEAD
-            return _put(", and {agent} failed", agent=agent)
-        case InboxState.REFUSED:
-            return _put(", and it was not let through")
-        case InboxState.HELD:
-            return _put(", and it waits for a decision")
-        case InboxState.CANCELLED:
-            return _put(", and it was stopped")
-        case InboxState.QUEUED | InboxState.RETRY:
-            return _put(", and it waits")
-=======
             return fill_text(", and {agent} failed", agent=agent)
         case InboxState.REFUSED:
             return fill_text(", and it was not let through")
@@ -218,87 +203,37 @@ def render_outcome(agent: str, state: InboxState) -> str:
             return fill_text(", and it was stopped")
         case InboxState.QUEUED | InboxState.RETRY:
             return fill_text(", and it waits")
->>>>>>> h1
     return ""
 
 
 def render_sent(who: str, room: str, state: EffectState | None) -> str:
-<<<<<<< HEAD
-    told = _put("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
-    if state is EffectState.FAILED:
-        return told + _put(", and it did not arrive")
-    return told + _put(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
-=======
     told = fill_text("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
     if state is EffectState.FAILED:
         return told + fill_text(", and it did not arrive")
     return told + fill_text(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
->>>>>>> h1
 
 
 def render_call(agent: str, tool: str, verdict: str) -> str:
     act = _render_act(tool)
     if verdict in WAITS:
-<<<<<<< HEAD
-        return _put("{agent} asked to {act}", agent=agent, act=act)
-    if verdict in DENIED:
-        return _put("{agent} was not allowed to {act}", agent=agent, act=act)
-    if verdict not in _AGREED:
-        return _put("{agent} could not {act}", agent=agent, act=act)
-=======
         return fill_text("{agent} asked to {act}", agent=agent, act=act)
     if verdict in DENIED:
         return fill_text("{agent} was not allowed to {act}", agent=agent, act=act)
     if verdict not in _AGREED:
         return fill_text("{agent} could not {act}", agent=agent, act=act)
->>>>>>> h1
     return f"{agent} {_render_done(tool)}"
 
 
 def _render_act(tool: str) -> str:
-<<<<<<< HEAD
-    return _put(ACTS[tool]) if tool in ACTS else _put("use {tool}", tool=_plain(tool))
-
-
-def _render_done(tool: str) -> str:
-    return _put(DONE[tool]) if tool in DONE else _put("used {tool}", tool=_plain(tool))
-=======
     return fill_text(ACTS[tool]) if tool in ACTS else fill_text("use {tool}", tool=_plain(tool))
 
 
 def _render_done(tool: str) -> str:
     return fill_text(DONE[tool]) if tool in DONE else fill_text("used {tool}", tool=_plain(tool))
->>>>>>> h1
 
 
 def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str = "", about: str = "") -> str:
     """`about`: a person, a host or an amount, by the kind of the request."""
-<<<<<<< HEAD
-    agreed, whose = verdict in _AGREED, agent or _put("an agent")
-    match kind:
-        case RequestKind.SENDER:
-            who = about or _put("Somebody")
-            let_in = "{who} was let in to {agent} by {by}" if agent else "{who} was let in by {by}"
-            return _put(let_in if agreed else "{who} was kept out by {by}", who=who, agent=agent, by=by)
-        case RequestKind.BUDGET:
-            more = about or _put("money")
-            raised = "{by} allowed {agent} {more} more" if agent else "{by} allowed {more} more"
-            kept = "{by} allowed {agent} no more money" if agent else "{by} allowed no more money"
-            return _put(raised if agreed else kept, by=by, agent=agent, more=more)
-        case RequestKind.HOST:
-            pattern = "{by} let {agent} reach {host}" if agreed else "{by} did not let {agent} reach {host}"
-            return _put(pattern, by=by, agent=whose, host=about or _put("a host"))
-        case RequestKind.ROOM:
-            if agreed:
-                return _put("{by} chose who answers in a new room", by=by)
-            return _put("{by} chose that nobody answers in a new room", by=by)
-        case RequestKind.QUESTION:
-            return _put("{by} answered a question of {agent}", by=by, agent=whose)
-        case RequestKind.PRICE:
-            return _put("{by} said what a model costs", by=by)
-    act = _render_act(tool) if tool else _put("go on")
-    return _put(
-=======
     agreed, whose = verdict in _AGREED, agent or fill_text("an agent")
     match kind:
         case RequestKind.SENDER:
@@ -323,7 +258,6 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
             return fill_text("{by} said what a model costs", by=by)
     act = _render_act(tool) if tool else fill_text("go on")
     return fill_text(
->>>>>>> h1
         "{by} allowed {agent} to {act}" if agreed else "{by} did not allow {agent} to {act}",
         by=by,
         agent=whose,
@@ -332,41 +266,18 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
 
 
 def render_cost(agent: str, micro: int, models: Sequence[str]) -> str:
-<<<<<<< HEAD
-    amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else _put("less than a cent")
-    return _put("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
-=======
     amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else fill_text("less than a cent")
     return fill_text("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
->>>>>>> h1
 
 
 def render_firing(agent: str, title: str, state: str) -> str:
     pattern = _ENDS.get(FiringState(state), _ENDS[FiringState.ANSWERED])
-<<<<<<< HEAD
-    return _put(pattern, title=title, agent=agent)
-=======
     return fill_text(pattern, title=title, agent=agent)
->>>>>>> h1
 
 
 def render_change(by: str, action: str, verdict: str, about: str, *, name: str = "") -> str:
     """`about`: the agent or person that it was done to, as it is called; ''. `name`: how the thing is called."""
     subject, _, verb = action.partition(".")
-<<<<<<< HEAD
-    thing = _put(_THINGS[subject]) if subject in _THINGS else _plain(subject)
-    if verdict in DENIED:
-        said = _put("{by} was not allowed to change {thing}", by=by, thing=thing)
-    elif verdict == "failed":
-        said = _put("{by} could not change {thing}", by=by, thing=thing)
-    elif name and action in _NAMED:
-        whose = about or _put("all agents")
-        return f"{by} {_put(_NAMED[action], name=name, agent=whose)}"
-    elif action in _WHOLE:
-        said = f"{by} {_put(_WHOLE[action])}"
-    else:
-        said = f"{by} {_put(_VERBS.get(verb, CHANGED), thing=thing)}"
-=======
     thing = fill_text(_THINGS[subject]) if subject in _THINGS else _plain(subject)
     if verdict in DENIED:
         said = fill_text("{by} was not allowed to change {thing}", by=by, thing=thing)
@@ -379,7 +290,6 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
         said = f"{by} {fill_text(_WHOLE[action])}"
     else:
         said = f"{by} {fill_text(_VERBS.get(verb, CHANGED), thing=thing)}"
->>>>>>> h1
     told = ", ".join(filter(None, (name, about)))
     return f"{said} ({told})" if told else said
 
@@ -387,18 +297,8 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
 def join_names(names: Sequence[str]) -> str:
     shown = list(dict.fromkeys(names))
     if len(shown) > 2:
-<<<<<<< HEAD
-        return _put("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
-    return _put("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
-
-
-def _put(pattern: str, **holes: str | int) -> str:
-    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before."""
-    return translate_exact(pattern).format_map(holes)
-=======
         return fill_text("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
     return fill_text("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
->>>>>>> h1
 
 
 def _plain(name: str) -> str:
@@ -438,15 +338,6 @@ _EFFECTS = {
 def render_step(what: str) -> str:
     """Return a moment of a message's life in words."""
     if what in _STEPS:
-<<<<<<< HEAD
-        return _put(_STEPS[what])
-    if what.startswith("call "):
-        return _put("The agent {did}", did=_render_done(what.removeprefix("call ")))
-    verb, _, state = what.rpartition(" ")
-    if verb and state in _EFFECTS:
-        return _put("The answer {did}", did=_put(_EFFECTS[state]))
-    return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else _put("Something happened")
-=======
         return fill_text(_STEPS[what])
     if what.startswith("call "):
         return fill_text("The agent {did}", did=_render_done(what.removeprefix("call ")))
@@ -454,4 +345,3 @@ def render_step(what: str) -> str:
     if verb and state in _EFFECTS:
         return fill_text("The answer {did}", did=fill_text(_EFFECTS[state]))
     return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else fill_text("Something happened")
->>>>>>> h1

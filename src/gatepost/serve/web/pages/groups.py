@@ -210,9 +210,9 @@ def make_tabs(folder: str, current: "AgentView") -> tuple[Tab, ...]:
 
 
 def render_place(folder: str) -> str:
-    """Return where an agent stands among the others."""
-    above, _, name = folder.rpartition("/")
-    return f"Part of {above}." if above else f"Folder {name}."
+    """Return where an agent stands among the others; '' if none is above it."""
+    above = folder.rpartition("/")[0]
+    return f"Part of {above}." if above else ""
 
 
 # About it.
