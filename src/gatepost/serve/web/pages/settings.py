@@ -55,7 +55,7 @@ SUBJECTS = {
     "Messages and tasks": ("approvals", "delivery", "files", "intake", "language", "schedule"),
     "Channels": ("channels",),
     "Page and sign-in": ("control", "control_socket", "http", "listen", "web"),
-    "Keeping and backups": ("backup", "keep", "restore", "store"),
+    "Keeping, backups and alerts": ("alerts", "backup", "keep", "restore", "store"),
     "This machine": ("gateway", "gateways", "log", "telemetry", "timezone", "watchdog"),
 }
 SUBJECT_OF = {part: subject for subject, parts in SUBJECTS.items() for part in parts}
