@@ -110,6 +110,16 @@ async def have_it_remember(hand: Hand) -> None:
     assert "vegetarian" in str(hand.desk.ask("memory.list"))
 
 
+async def correct_what_it_remembers(hand: Hand) -> None:
+    words = "The bins go on Tuesday" if hand.phone else "The shop closes at six"
+    hand.desk.ask("memory.add", folder="home", text=words)
+    await hand.go("Agents", "Home", "Knows")
+    await hand.press("Edit", hand.page.locator("#main tr", has_text=words))
+    await hand.type("Text", f"{words}, as always", hand.dialog)
+    await hand.send()
+    assert f"{words}, as always" in str(hand.desk.ask("memory.list", folder="home"))
+
+
 async def have_it_ask_before_it_sends_files(hand: Hand) -> None:
     await hand.go("Agents", "Home", "May")
     row = hand.page.locator(".choice-list li", has_text="Publishes" if hand.phone else "Sends files out")
@@ -199,6 +209,7 @@ TASKS: tuple[Callable[[Hand], Awaitable[None]], ...] = (
     put_earlier_instructions_back,
     give_a_file,
     have_it_remember,
+    correct_what_it_remembers,
     have_it_ask_before_it_sends_files,
     allow_a_host,
     allow_a_host_that_it_was_refused,

@@ -66,45 +66,45 @@ DONE = {  # what a tool did, where `used …` would say less
     "read_skill": "read a skill",
 }
 _VERBS = {
-    "add": "added {thing}",
-    "set": "changed {thing}",
-    "rm": "removed {thing}",
-    "remove": "removed {thing}",
-    "create": "made {thing}",
-    "make": "made {thing}",
-    "write_file": "changed a file of {thing}",
-    "give_file": "gave a file to {thing}",
-    "rest": "put to rest {thing}",
-    "wake": "woke {thing}",
-    "move": "moved {thing}",
-    "link": "linked {thing}",
-    "unlink": "unlinked {thing}",
-    "pause": "paused {thing}",
-    "resume": "resumed {thing}",
-    "cancel": "cancelled {thing}",
-    "run": "ran {thing}",
-    "edit": "changed {thing}",
-    "stop": "stopped {thing}",
-    "close": "closed {thing}",
-    "archive": "archived {thing}",
-    "fork": "forked {thing}",
-    "send": "wrote in {thing}",
-    "on": "turned on {thing}",
-    "off": "turned off {thing}",
-    "rename": "renamed {thing}",
-    "forget": "forgot {thing}",
-    "block": "shut out {thing}",
-    "unblock": "let in again {thing}",
-    "allow": "let in {thing}",
-    "member": "let in {thing}",
-    "role": "gave a role to {thing}",
-    "pair": "paired {thing}",
-    "put_back": "put back an earlier version of {thing}",
+    "add": "added {Thing}",
+    "set": "changed {Thing}",
+    "rm": "removed {Thing}",
+    "remove": "removed {Thing}",
+    "create": "made {Thing}",
+    "make": "made {Thing}",
+    "write_file": "changed a file of {Thing}",
+    "give_file": "gave a file to {Thing}",
+    "rest": "put to rest {Thing}",
+    "wake": "woke {Thing}",
+    "move": "moved {Thing}",
+    "link": "linked {Thing}",
+    "unlink": "unlinked {Thing}",
+    "pause": "paused {Thing}",
+    "resume": "resumed {Thing}",
+    "cancel": "cancelled {Thing}",
+    "run": "ran {Thing}",
+    "edit": "changed {Thing}",
+    "stop": "stopped {Thing}",
+    "close": "closed {Thing}",
+    "archive": "archived {Thing}",
+    "fork": "forked {Thing}",
+    "send": "wrote in {Thing}",
+    "on": "turned on {Thing}",
+    "off": "turned off {Thing}",
+    "rename": "renamed {Thing}",
+    "forget": "forgot {Thing}",
+    "block": "shut out {Thing}",
+    "unblock": "let in again {Thing}",
+    "allow": "let in {Thing}",
+    "member": "let in {Thing}",
+    "role": "gave a role to {Thing}",
+    "pair": "paired {Thing}",
+    "put_back": "put back an earlier version of {Thing}",
     "choose": "chose what is asked about",
-    "retry": "tried again {thing}",
-    "end": "ended {thing}",
-    "revoke": "took back {thing}",
-    "save": "saved {thing}",
+    "retry": "tried again {Thing}",
+    "end": "ended {Thing}",
+    "revoke": "took back {Thing}",
+    "save": "saved {Thing}",
 }
 _THINGS = {
     "group": "an agent",
@@ -162,21 +162,21 @@ _WHOLE = {  # acts that their two words would not say well
     "ledger.retry": "had a message tried again",
 }
 _NAMED = {  # acts that say what they were done to
-    "egress.allow": "let {agent} reach {name}",
-    "egress.deny": "kept {agent} from {name}",
-    "egress.rm": "took {name} off the list of hosts of {agent}",
-    "group.give_file": "gave {agent} the file {name}",
-    "group.write_file": "changed the file {name} of {agent}",
+    "egress.allow": "let {Agent} reach {Name}",
+    "egress.deny": "kept {Agent} from {Name}",
+    "egress.rm": "took {Name} off the list of hosts of {Agent}",
+    "group.give_file": "gave {Agent} the file {Name}",
+    "group.write_file": "changed the file {Name} of {Agent}",
 }
-CHANGED = "changed {thing}"  # where no word says more
+CHANGED = "changed {Thing}"  # where no word says more
 _ENDS = {
-    FiringState.QUEUED: "The task “{title}” of {agent} is due",
-    FiringState.SENT: "The task “{title}” of {agent} was sent",
-    FiringState.ANSWERED: "The task “{title}” of {agent} ran",
-    FiringState.SILENT: "The task “{title}” of {agent} ran, and had nothing to say",
-    FiringState.FAILED: "The task “{title}” of {agent} failed",
-    FiringState.SKIPPED: "The task “{title}” of {agent} was left out",
-    FiringState.CANCELLED: "The task “{title}” of {agent} was cancelled",
+    FiringState.QUEUED: "The task “{Title}” of {Agent} is due",
+    FiringState.SENT: "The task “{Title}” of {Agent} was sent",
+    FiringState.ANSWERED: "The task “{Title}” of {Agent} ran",
+    FiringState.SILENT: "The task “{Title}” of {Agent} ran, and had nothing to say",
+    FiringState.FAILED: "The task “{Title}” of {Agent} failed",
+    FiringState.SKIPPED: "The task “{Title}” of {Agent} was left out",
+    FiringState.CANCELLED: "The task “{Title}” of {Agent} was cancelled",
 }
 DENIED = frozenset({"denied", "refused", "unknown", "hidden", "invisible"})
 WAITS = frozenset({"held", "asked", "pending"})
@@ -186,7 +186,7 @@ _AGREED = frozenset({"allowed", "allow", "done"})
 def render_received(who: str, agents: Sequence[str], room: str) -> str:
     if not agents:
         return render_sent(who, room, None)
-    pattern = "{who} wrote to {agents} in {room}" if room else "{who} wrote to {agents}"
+    pattern = "{Who} wrote to {Agents} in {Room}" if room else "{Who} wrote to {Agents}"
     return fill_text(pattern, who=who, agents=join_names(agents), room=room)
 
 
@@ -194,7 +194,7 @@ def render_outcome(agent: str, state: InboxState) -> str:
     """Return what else is to be said of a message; '' if it was answered."""
     match state:
         case InboxState.FAILED:
-            return fill_text(", and {agent} failed", agent=agent)
+            return fill_text(", and {Agent} failed", agent=agent)
         case InboxState.REFUSED:
             return fill_text(", and it was not let through")
         case InboxState.HELD:
@@ -207,7 +207,7 @@ def render_outcome(agent: str, state: InboxState) -> str:
 
 
 def render_sent(who: str, room: str, state: EffectState | None) -> str:
-    told = fill_text("{who} wrote in {room}" if room else "{who} wrote", who=who, room=room)
+    told = fill_text("{Who} wrote in {Room}" if room else "{Who} wrote", who=who, room=room)
     if state is EffectState.FAILED:
         return told + fill_text(", and it did not arrive")
     return told + fill_text(", and it may not have arrived") if state is EffectState.UNCERTAIN else told
@@ -216,20 +216,20 @@ def render_sent(who: str, room: str, state: EffectState | None) -> str:
 def render_call(agent: str, tool: str, verdict: str) -> str:
     act = _render_act(tool)
     if verdict in WAITS:
-        return fill_text("{agent} asked to {act}", agent=agent, act=act)
+        return fill_text("{Agent} asked to {Act}", agent=agent, act=act)
     if verdict in DENIED:
-        return fill_text("{agent} was not allowed to {act}", agent=agent, act=act)
+        return fill_text("{Agent} was not allowed to {Act}", agent=agent, act=act)
     if verdict not in _AGREED:
-        return fill_text("{agent} could not {act}", agent=agent, act=act)
+        return fill_text("{Agent} could not {Act}", agent=agent, act=act)
     return f"{agent} {_render_done(tool)}"
 
 
 def _render_act(tool: str) -> str:
-    return fill_text(ACTS[tool]) if tool in ACTS else fill_text("use {tool}", tool=_plain(tool))
+    return fill_text(ACTS[tool]) if tool in ACTS else fill_text("use {Tool}", tool=_plain(tool))
 
 
 def _render_done(tool: str) -> str:
-    return fill_text(DONE[tool]) if tool in DONE else fill_text("used {tool}", tool=_plain(tool))
+    return fill_text(DONE[tool]) if tool in DONE else fill_text("used {Tool}", tool=_plain(tool))
 
 
 def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str = "", about: str = "") -> str:
@@ -238,27 +238,27 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
     match kind:
         case RequestKind.SENDER:
             who = about or fill_text("Somebody")
-            let_in = "{who} was let in to {agent} by {by}" if agent else "{who} was let in by {by}"
-            return fill_text(let_in if agreed else "{who} was kept out by {by}", who=who, agent=agent, by=by)
+            let_in = "{Who} was let in to {Agent} by {By}" if agent else "{Who} was let in by {By}"
+            return fill_text(let_in if agreed else "{Who} was kept out by {By}", who=who, agent=agent, by=by)
         case RequestKind.BUDGET:
             more = about or fill_text("money")
-            raised = "{by} allowed {agent} {more} more" if agent else "{by} allowed {more} more"
-            kept = "{by} allowed {agent} no more money" if agent else "{by} allowed no more money"
+            raised = "{By} allowed {Agent} {More} more" if agent else "{By} allowed {More} more"
+            kept = "{By} allowed {Agent} no more money" if agent else "{By} allowed no more money"
             return fill_text(raised if agreed else kept, by=by, agent=agent, more=more)
         case RequestKind.HOST:
-            pattern = "{by} let {agent} reach {host}" if agreed else "{by} did not let {agent} reach {host}"
+            pattern = "{By} let {Agent} reach {Host}" if agreed else "{By} did not let {Agent} reach {Host}"
             return fill_text(pattern, by=by, agent=whose, host=about or fill_text("a host"))
         case RequestKind.ROOM:
             if agreed:
-                return fill_text("{by} chose who answers in a new room", by=by)
-            return fill_text("{by} chose that nobody answers in a new room", by=by)
+                return fill_text("{By} chose who answers in a new room", by=by)
+            return fill_text("{By} chose that nobody answers in a new room", by=by)
         case RequestKind.QUESTION:
-            return fill_text("{by} answered a question of {agent}", by=by, agent=whose)
+            return fill_text("{By} answered a question of {Agent}", by=by, agent=whose)
         case RequestKind.PRICE:
-            return fill_text("{by} said what a model costs", by=by)
+            return fill_text("{By} said what a model costs", by=by)
     act = _render_act(tool) if tool else fill_text("go on")
     return fill_text(
-        "{by} allowed {agent} to {act}" if agreed else "{by} did not allow {agent} to {act}",
+        "{By} allowed {Agent} to {Act}" if agreed else "{By} did not allow {Agent} to {Act}",
         by=by,
         agent=whose,
         act=act,
@@ -267,7 +267,7 @@ def render_decision(by: str, agent: str, kind: str, verdict: str, *, tool: str =
 
 def render_cost(agent: str, micro: int, models: Sequence[str]) -> str:
     amount = localize(f"${micro / MICRO:,.2f}") if micro >= CENT else fill_text("less than a cent")
-    return fill_text("{agent} spent {amount} on {models}", agent=agent, amount=amount, models=join_names(models))
+    return fill_text("{Agent} spent {Amount} on {Models}", agent=agent, amount=amount, models=join_names(models))
 
 
 def render_firing(agent: str, title: str, state: str) -> str:
@@ -280,9 +280,9 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
     subject, _, verb = action.partition(".")
     thing = fill_text(_THINGS[subject]) if subject in _THINGS else _plain(subject)
     if verdict in DENIED:
-        said = fill_text("{by} was not allowed to change {thing}", by=by, thing=thing)
+        said = fill_text("{By} was not allowed to change {Thing}", by=by, thing=thing)
     elif verdict == "failed":
-        said = fill_text("{by} could not change {thing}", by=by, thing=thing)
+        said = fill_text("{By} could not change {Thing}", by=by, thing=thing)
     elif name and action in _NAMED:
         whose = about or fill_text("all agents")
         return f"{by} {fill_text(_NAMED[action], name=name, agent=whose)}"
@@ -297,8 +297,8 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
 def join_names(names: Sequence[str]) -> str:
     shown = list(dict.fromkeys(names))
     if len(shown) > 2:
-        return fill_text("{first}, {second} and {count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
-    return fill_text("{first} and {second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
+        return fill_text("{First}, {Second} and {Count} more", first=shown[0], second=shown[1], count=len(shown) - 2)
+    return fill_text("{First} and {Second}", first=shown[0], second=shown[1]) if len(shown) == 2 else "".join(shown)
 
 
 def _plain(name: str) -> str:
@@ -340,8 +340,8 @@ def render_step(what: str) -> str:
     if what in _STEPS:
         return fill_text(_STEPS[what])
     if what.startswith("call "):
-        return fill_text("The agent {did}", did=_render_done(what.removeprefix("call ")))
+        return fill_text("The agent {Did}", did=_render_done(what.removeprefix("call ")))
     verb, _, state = what.rpartition(" ")
     if verb and state in _EFFECTS:
-        return fill_text("The answer {did}", did=fill_text(_EFFECTS[state]))
+        return fill_text("The answer {Did}", did=fill_text(_EFFECTS[state]))
     return (_plain(what)[:1].upper() + _plain(what)[1:]) if what else fill_text("Something happened")

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.languages.catalogue import Catalogue, choose_language, list_languages, load_catalogue, translate
+from gatepost.core.languages.catalogue import (
+    Catalogue,
+    choose_language,
+    fill_text,
+    list_languages,
+    load_catalogue,
+    speaking,
+    translate,
+)
 from gatepost.core.languages.po_file import read_po
 from gatepost.flow.requests.chat_replies import WHICH
 
@@ -109,3 +117,11 @@ def test_two_holes_of_one_name_keep_what_stands_in_each() -> None:
     text = WHICH.format("To say which, ", "/approve or /deny", "- Main wants to delete a file (req-1)\n- Bob asks")
     said = translate(text, "de")
     assert "/approve" in said and said.count("req-1") == 1 and said.splitlines()[-1].startswith("- Bob")
+
+
+def test_a_text_whose_holes_begin_with_a_capital_is_found_in_no_other_text() -> None:
+    with speaking("de"):
+        assert fill_text("{Who} wrote to {Agents}", who="Ann", agents="Home") == "Ann hat Home geschrieben"
+        said = "an admin who once wrote to the gateway directly is asked there"
+        assert "geschrieben" not in translate(said)
+    assert fill_text("{Who} wrote to {Agents}", who="{x}", agents="Home") == "{x} wrote to Home"

@@ -5,10 +5,10 @@ The name of a day or month is a text of the catalogue; so is the order in which 
 
 from datetime import date, datetime
 
-from gatepost.core.languages.catalogue import translate_exact
+from gatepost.core.languages.catalogue import fill_text, translate_exact
 
-DAY = "{weekday}, {day} {month}"
-DAY_OF_YEAR = "{weekday} {day} {month} {year}"
+DAY = "{Weekday}, {Day} {Month}"
+DAY_OF_YEAR = "{Weekday} {Day} {Month} {Year}"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -41,8 +41,8 @@ def render_local(at: str) -> str:
 
 
 def _fill(pattern: str, day: date) -> str:
-    names = {"weekday": translate_exact(WEEKDAYS[day.weekday()]), "month": _get_month(MONTHS[day.month - 1])}
-    return translate_exact(pattern).format(**names, day=day.day, year=day.year)
+    weekday, month = translate_exact(WEEKDAYS[day.weekday()]), _get_month(MONTHS[day.month - 1])
+    return fill_text(pattern, weekday=weekday, month=month, day=day.day, year=day.year)
 
 
 def _get_month(name: str) -> str:

@@ -179,9 +179,12 @@ def translate_exact(text: str) -> str:
     return load_catalogue(current_language.get()).find_exact(text) or text
 
 
-def fill_text(pattern: str, **holes: object) -> str:
-    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before."""
-    return translate_exact(pattern).format_map(holes)
+def fill_text(pattern: str, /, **holes: object) -> str:
+    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before.
+
+    Its holes begin with a capital: such an entry is looked up by its own words alone, and found in no other text.
+    """
+    return translate_exact(pattern).format_map({name.capitalize(): value for name, value in holes.items()})
 
 
 def translate_phrase(value: object) -> object:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gatepost.core.languages.catalogue import translate_exact
+from gatepost.core.languages.catalogue import fill_text
 from gatepost.serve.web.dashboard.tables import shorten
 
 LONGEST_WORD = 20
@@ -183,7 +183,7 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "agent.prompt": ("Say it", "It was told."),
     "alert.mute": ("Say nothing for a while", "Nothing is said of it for a while."),
     "alert.mute 0": ("Tell again", "You are told of it again."),
-    "alert.test": ("Send a test", "A test is on its way by {channel}."),
+    "alert.test": ("Send a test", "A test is on its way by {Channel}."),
     "api_token.add": ("Make the token", "The token is made."),
     "api_token.rm": ("Revoke the token", "The token is revoked: nothing gets in by it any more."),
     "budget.set": ("Set the limit", "The limit is set."),
@@ -191,22 +191,22 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "channel.remove": ("Remove the channel", "The channel is removed."),
     "channel.restart": ("Restart the channel", "The channel is restarted."),
     "channel.set": ("Save the changes", "The channel is changed."),
-    "egress.allow": ("Allow the host", "{host} may be reached."),
-    "egress.deny": ("Deny the host", "{host} cannot be reached."),
-    "egress.rm": ("Remove the host", "{host} is not on the list any more."),
+    "egress.allow": ("Allow the host", "{Host} may be reached."),
+    "egress.deny": ("Deny the host", "{Host} cannot be reached."),
+    "egress.rm": ("Remove the host", "{Host} is not on the list any more."),
     "gateway.drain": ("Drain it", "It takes nothing new, and ends what it has begun."),
     "gateway.forget": ("Forget it", "The gateway is forgotten."),
     "grant.add": ("Add the rule", "The rule holds from now on."),
     "grant.choose": ("Add this", "It holds from now on."),
     "grant.rm": ("Remove the rule", "The rule is removed."),
-    "group.add": ("Make the agent", "The agent {folder} is made."),
-    "group.give_file": ("Give it the file", "It has the file {path}."),
+    "group.add": ("Make the agent", "The agent {Folder} is made."),
+    "group.give_file": ("Give it the file", "It has the file {Path}."),
     "group.move": ("Move the agent", "It has moved, or is on its way; its page says where it is."),
     "group.rest": ("Put it to rest", "It rests: what is written to it waits."),
-    "group.rm": ("Remove the agent", "The agent {folder} is removed."),
+    "group.rm": ("Remove the agent", "The agent {Folder} is removed."),
     "group.set": ("Save the changes", "The agent is changed."),
     "group.wake": ("Wake it", "It goes on with what waited."),
-    "group.write_file": ("Save the file", "{path} is saved."),
+    "group.write_file": ("Save the file", "{Path} is saved."),
     "instructions.put_back": ("Put this back", "It is put back."),
     "invite.create": ("Make the link", "The invitation is made."),
     "keep.run": ("Remove what is too old", "What was too old is removed."),
@@ -233,9 +233,9 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "route.rm": ("Remove the route", "The route is removed."),
     "rule.add": ("Pin it", "It is told this in every conversation from now on."),
     "rule.rm": ("Remove it", "It is not told this any more."),
-    "secret.bind": ("Bind the secret", "The secret may go to {host}."),
-    "secret.rm": ("Remove the secret", "The secret {name} is removed."),
-    "secret.set": ("Keep the secret", "The secret {name} is kept."),
+    "secret.bind": ("Bind the secret", "The secret may go to {Host}."),
+    "secret.rm": ("Remove the secret", "The secret {Name} is removed."),
+    "secret.set": ("Keep the secret", "The secret {Name} is kept."),
     "session.close": ("Close the conversation", "The conversation is closed."),
     "session.fork": ("Fork the conversation", "The conversation has a fork."),
     "session.reset": ("Begin anew", "The conversation begins anew."),
@@ -249,12 +249,12 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "skill.read_draft": ("Read it", "Read: nobody has it before somebody agreed."),
     "skill.read_update": ("Look for a change", "Read: nothing changes before somebody agreed."),
     "skill.rm": ("Remove the skill", "The skill is removed."),
-    "task.add": ("Add the task", "The task is added. Its first time is {next}."),
+    "task.add": ("Add the task", "The task is added. Its first time is {Next}."),
     "task.cancel": ("End the task", "The task is ended."),
     "task.pause": ("Pause the task", "The task is paused."),
-    "task.resume": ("Resume the task", "The task goes on. Its next time is {next}."),
+    "task.resume": ("Resume the task", "The task goes on. Its next time is {Next}."),
     "task.run": ("Run it now", "The task is started."),
-    "task.set": ("Save the changes", "The task is changed. Its next time is {next}."),
+    "task.set": ("Save the changes", "The task is changed. Its next time is {Next}."),
     "token.add": ("Make the link", "The link is made."),
     "token.rm": ("Withdraw it", "It is withdrawn: nothing gets in by it any more."),
     "token.sign": ("Make the signature", "Signature saved."),
@@ -295,8 +295,8 @@ def render_done(operation: str, facts: Mapping[str, Any] | None = None, given: I
     sentence needs, it says less. `given`: values that it was given."""
     said = {name: shorten(each, LONGEST_NAME) for name, each in (facts or {}).items() if isinstance(each, str) and each}
     whole = _get_deed(operation, given)[1]
-    if {*_HOLE.findall(whole)} <= {*said}:
-        return translate_exact(whole).format_map(said)
+    if {each.lower() for each in _HOLE.findall(whole)} <= {*said}:
+        return fill_text(whole, **said)
     plain = whole.partition(". ")[0]
     return _get_verb(operation)[1] if "{" in plain else f"{plain.removesuffix('.')}."
 

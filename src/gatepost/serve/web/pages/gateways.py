@@ -19,6 +19,7 @@ from gatepost.serve.web.dashboard.view import (
     Link,
     Note,
     PageView,
+    Prose,
     Tone,
 )
 from gatepost.store.gateways.gateways import GatewayState
@@ -35,8 +36,8 @@ LEVELS = (WORST_FIRST, ("note",), ("ok",))
 FINDING = (
     badge("level", "How"),
     code("subject", "What"),
-    made("text", "Found", lambda each: each.text),
-    made("remedy", "What to do", lambda each: each.remedy or None),
+    made("text", "Found", lambda each: Prose(each.text)),
+    made("remedy", "What to do", lambda each: Prose(each.remedy) if each.remedy else None),
 )
 
 
@@ -104,7 +105,11 @@ def show_risk_page(finding: Finding) -> Cell:
     return Link("Change it", render_path(path)) if path else None
 
 
-RISK = (badge("level", "How"), made("text", "Found", lambda each: each.text), made("page", "Where", show_risk_page))
+RISK = (
+    badge("level", "How"),
+    made("text", "Found", lambda each: Prose(each.text)),
+    made("page", "Where", show_risk_page),
+)
 
 
 def list_mends(finding: Finding) -> tuple[Action, ...]:

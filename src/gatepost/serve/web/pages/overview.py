@@ -151,16 +151,16 @@ def render_summary(counts: dict[str, int], notes: int) -> str:
     parts = [
         fill_text(one if number == 1 else many, number=number)
         for number, one, many in (
-            (needy, "{number} agent needs somebody", "{number} agents need somebody"),
-            (busy, "{number} agent has work", "{number} agents have work"),
-            (idle, "{number} agent has nothing to do", "{number} agents have nothing to do"),
+            (needy, "{Number} agent needs somebody", "{Number} agents need somebody"),
+            (busy, "{Number} agent has work", "{Number} agents have work"),
+            (idle, "{Number} agent has nothing to do", "{Number} agents have nothing to do"),
         )
         if number
     ]
     rest = ", ".join(parts)
     if needy or notes:
         return f"{rest}." if rest else ""
-    return fill_text("All is well: {rest}.", rest=rest) if rest else translate_exact("All is well.")
+    return fill_text("All is well: {Rest}.", rest=rest) if rest else translate_exact("All is well.")
 
 
 def _make_filter(counts: dict[str, int], chosen: str) -> Filter:
