@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import ChannelState
 from gatepost.core import log
+from gatepost.core.errors import GatepostError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.process.wake_loop import WakeLoop
 from gatepost.core.records import replace
@@ -62,7 +63,8 @@ class AlertLoop:
 
     async def run(self) -> None:
         """Until cancelled. Channels get a moment to begin."""
-        loop = WakeLoop(_log.error, "alerts cannot be written down", pause_s=LOOK_S)
+        errors = (GatepostError, OSError)  # whatever this machine lacks, the gateway goes on
+        loop = WakeLoop(_log.error, "alerts cannot be written down", pause_s=LOOK_S, errors=errors)
         await loop.run(self.check, first_s=LOOK_S)
 
     async def check(self) -> None:
