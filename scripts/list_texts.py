@@ -70,6 +70,7 @@ NO_TEXTS = frozenset(
         "ID WORDS",
         "failover {name}",
         "incarnation {now}",
+        "group {folder} {now}",
         "half hour",
         "quarter of an hour",
         "day after tomorrow",

@@ -21,6 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.backups.backup_folder import COMMAND, EVERY_HOURS, BackupProof, keep_proof, list_backups, make_name
 from gatepost.serve.backups.backup_runs import BackupLoop
+from gatepost.serve.backups.group_restoring import PLACE
 from gatepost.serve.backups.sealed_files import make_identity
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.gateways import incarnations
@@ -95,7 +96,7 @@ def test_the_trial_reaches_no_channel_and_runs_no_task(daemon: DaemonProcess, tm
     assert not list(Path("/tmp").glob(f"gp-*/{daemon.home.name}"))
 
 
-@pytest.mark.parametrize("step", ["create", "restore"])
+@pytest.mark.parametrize("step", ["create", "verify", "restore", "group"])
 def test_a_process_that_is_killed_leaves_the_old_or_the_new(daemon: DaemonProcess, tmp_path: Path, step: str) -> None:
     with daemon:
         run(daemon, "chat", "-m", "hello", "--wait")
@@ -104,7 +105,13 @@ def test_a_process_that_is_killed_leaves_the_old_or_the_new(daemon: DaemonProces
         run(daemon, "backup", "create", str(tmp_path / "b.tar.gz"))
     (daemon.home / "groups" / "home" / "later.txt").write_text("after the backup")
     chance, seen = random.Random(7), set[str]()
-    words = {"create": ("create",), "restore": ("restore", str(tmp_path / "b.tar.gz"), "--replace")}[step]
+    backup = str(tmp_path / "b.tar.gz")
+    words = {
+        "create": ("create",),
+        "verify": ("verify", backup),
+        "restore": ("restore", backup, "--replace"),
+        "group": ("restore", backup, "--group", "home", "--yes"),
+    }[step]
     command = [sys.executable, "-m", "gatepost", "--home", str(daemon.home), "backup", *words]
     for _ in range(KILLS):
         process = subprocess.Popen(command, env=daemon.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -115,9 +122,13 @@ def test_a_process_that_is_killed_leaves_the_old_or_the_new(daemon: DaemonProces
         assert home.store.is_file(), "neither the old nor the new home is there"
         is_old = (home.group("home") / "later.txt").exists()
         seen.add("old" if is_old else "new")
-        assert is_old or (home.path / "restored").exists()
-        if step == "create":
-            assert all(each.version for each in list_backups(home.path / "backups") if each.size > 3_000_000)
+        assert is_old or step == "group" or (home.path / "restored").exists()
+        assert all(each.version for each in list_backups(home.path / "backups")), "half a backup is listed"
+        if step == "group":
+            with daemon:  # what had begun is done, and the agent is whole
+                assert not (home.path / PLACE).exists() or is_old
+                names = {each.name for each in home.group("home").iterdir()}
+                assert {f"{number}.bin" for number in range(40)} <= names
     with daemon:
         assert "hello" in run(daemon, "ledger", "list", "--json")
     assert seen <= {"old", "new"}
