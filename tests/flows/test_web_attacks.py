@@ -117,7 +117,7 @@ async def test_no_field_of_any_page_becomes_markup_or_an_address_that_runs(
         found, unseen = dict[str, list[str]](), []
         for address in site.list_addresses():
             answer = await page.goto(address)
-            assert answer is not None and answer.status == 200, address
+            assert answer is not None and answer.status in (200, 400), address  # 400: too long for a name
             await page.wait_for_function("window.htmx !== undefined")
             found[address] = await page.evaluate(FIND_PLANTED)
             if "javascript:hurt" not in await page.locator("main").inner_text():
