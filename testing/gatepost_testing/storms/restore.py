@@ -36,9 +36,11 @@ LATE_S = 0.5  # in which the platform takes what a killed gateway has sent
 FAULTS = {
     # Answers and messages that were under way go on by themselves after a restore, as after a crash.
     "unheld_restore": """
+from gatepost.flow.store_watch import StoreLife
 from gatepost.store.gateways import incarnations
 
 incarnations.judge_presence = lambda *_: None
+StoreLife._read_marker = lambda self: None
 """,
     # The owner drops what was under way, and it goes out all the same.
     "deaf_restore": """
