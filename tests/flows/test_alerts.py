@@ -280,7 +280,9 @@ async def test_an_agent_that_fails_is_told_in_our_own_words_and_not_in_its_own(
         await desk.gateway.store.write(add_failure, desk.clock.now())
         await desk.pass_time(120)
         await channel.wait_for(1)
-    assert channel.texts(DIRECT) == ["The agent acme fails. Its page shows what it could not answer, and why."]
+    assert channel.texts(DIRECT) == [
+        "Nothing is answered by acme any more, because it fails. Its page shows what it could not answer, and why."
+    ]
 
 
 def add_failure(db: Db, now: int) -> None:

@@ -29,8 +29,15 @@ def alert_id(run: Run, home: Home) -> str:
 
 def test_an_alert_is_listed_muted_and_told_of_again_without_a_gateway(run: Run, alert_id: str) -> None:
     listed = run("alert", "list")
-    assert listed.code == 0 and "The agent acme fails." in listed.out and "nobody yet" in listed.out
-    assert "is muted: The agent acme fails." in run("alert", "mute", alert_id, "--hours", "2").out
+    assert (
+        listed.code == 0
+        and "Nothing is answered by acme any more, because it fails." in listed.out
+        and "nobody yet" in listed.out
+    )
+    assert (
+        "is muted: Nothing is answered by acme any more, because it fails."
+        in run("alert", "mute", alert_id, "--hours", "2").out
+    )
     assert [each["state"] for each in run("alert", "list", "--json").json] == [AlertState.MUTED]
     assert "is told of again" in run("alert", "mute", alert_id, "--hours", "0").out
 

@@ -58,7 +58,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("backup", {"unproven_days": 9, "backup_days": 7}, "", "No backup was proven for 9 days."),
     ("budget", {"spent": ["acme"]}, "acme", "The budget of acme is spent."),
     ("budget", {"spent": [""]}, "", "The budget of the whole gateway is spent."),
-    ("agent", {"failing": ["acme/eng"]}, "acme/eng", "The agent acme/eng fails."),
+    ("agent", {"failing": ["acme/eng"]}, "acme/eng", "Nothing is answered by acme/eng any more, because it fails."),
     ("uncertain", {"uncertain": 3}, "", "Of the last day, 3 messages may not have arrived."),
     ("token", {"tokens": [Expiry("at-1", NOON + DAY)]}, "at-1", "On 2027-01-16 a key ends"),
     (

@@ -305,7 +305,7 @@ CONDITIONS: Mapping[str, Condition] = {
         Condition(
             key="agent",
             severity=Severity.NORMAL,
-            sentence="The agent {subject} fails.",
+            sentence="Nothing is answered by {subject} any more, because it fails.",
             cure="Its page shows what it could not answer, and why.",
             over="The agent {subject} does not fail any more.",
             page="/groups/{subject}",
