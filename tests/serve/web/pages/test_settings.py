@@ -111,6 +111,6 @@ def test_what_somebody_set_comes_first_and_each_subject_is_folded() -> None:
     changed, *folded = list_by_subject([replace(SETTING, name="keep.days"), usual])
     assert isinstance(changed, TableBlock) and len(changed.rows) == 1
     assert [each.label for each in folded if isinstance(each, Disclosure)] == [
-        "Keeping and backups (1)",
+        "Keeping, backups and alerts (1)",
         "This machine (1)",
     ]
