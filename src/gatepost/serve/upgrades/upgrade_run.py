@@ -136,7 +136,7 @@ class Upgrade:
         """Raise SetupError if the old version stays, or came back."""
         self._try_on_copy(state)
         gateway = self._find_running()
-        before = self._look(Path(state.old)) if gateway is not None else None
+        before = self._measure_health(Path(state.old)) if gateway is not None else None
         if gateway is not None:
             self._stop(Path(state.old))
         try:
@@ -307,7 +307,7 @@ class Upgrade:
             elif time.monotonic() - ill_since > RECOVER_S:
                 return f"it did not answer for {RECOVER_S:g} s"
             time.sleep(LOOK_S)
-        return compare_health(before, self._look(environment))
+        return compare_health(before, self._measure_health(environment))
 
     def _wait_until_ready(self, environment: Path) -> str:
         until, seen = time.monotonic() + START_S, False
@@ -323,7 +323,7 @@ class Upgrade:
             time.sleep(LOOK_S)
         return f"it was not ready after {START_S:g} s"
 
-    def _look(self, environment: Path) -> Health:
+    def _measure_health(self, environment: Path) -> Health:
         done = _run(environment, self._home, "ledger", "check", "--json")
         try:
             unaccounted = int(json.loads(done.stdout)["unaccounted"])

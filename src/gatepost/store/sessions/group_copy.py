@@ -15,6 +15,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store.engine.sqlite_copy import read_sqlite
 from gatepost.store.engine.store_copy import BATCH
 from gatepost.store.port import Db, Row
+from gatepost.store.schedule.tasks import TaskState
 
 REASON = "restored"  # of a task that is paused or over because of it
 SETTINGS = ("name", "provider", "model", "options", "limits", "window_messages", "window_chars")
@@ -186,10 +187,10 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
         if not is_new:
             _, schedule, every, zone, state, *timing = present[each["id"]]
             same = (schedule, every, zone) == (each["schedule"], each["every"], each["zone"])
-            if same and state == each["state"] == "active":
+            if same and state == each["state"] == TaskState.ACTIVE:
                 each.update(zip(TIMING, timing, strict=True))
-        if each["state"] == "active" and each["next_at"] is not None and each["next_at"] <= now:
-            each.update(state="paused", reason=REASON, updated_at=now)
+        if each["state"] == TaskState.ACTIVE and each["next_at"] is not None and each["next_at"] <= now:
+            each.update(state=TaskState.PAUSED, reason=REASON, updated_at=now)
         if is_new:
             _insert(db, "tasks", [each])
         else:
