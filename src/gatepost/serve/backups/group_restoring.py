@@ -58,11 +58,7 @@ class GroupPlan(Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()  # groups below it
 
     @property
-<<<<<<< HEAD
-    def origin(self) -> str:
-=======
     def title(self) -> str:
->>>>>>> h3
         when = f" of {iso(self.made_at)}" if self.made_at else ""
         return f"{self.source}{when}"
 
@@ -166,22 +162,14 @@ async def finish(
     (place / PLAN).unlink()  # now it is done; what is left is nobody's
     sync_folder(place)
     shutil.rmtree(place, ignore_errors=True)
-<<<<<<< HEAD
-    _log.info("an agent was put back", folder=plan.folder, source=plan.origin)
-=======
     _log.info("an agent was put back", folder=plan.folder, source=plan.title)
->>>>>>> h3
     return plan
 
 
 def _put_rows(
     db: Db, channels: ChannelInstances, rules: AskingRules, copy: GroupCopy, plan: GroupPlan, now: int
 ) -> None:
-<<<<<<< HEAD
-    hold_group(db, channels, rules, copy.folder, plan.origin, now)
-=======
     hold_group(db, channels, rules, copy.folder, plan.title, now)
->>>>>>> h3
     put_back(db, copy, now)
 
 
@@ -208,11 +196,7 @@ def _move_into(root: UntrustedFolder, path: str) -> None:
 
 def describe(plan: GroupPlan) -> list[str]:
     """Return what will change, a line each."""
-<<<<<<< HEAD
-    said = [f"{plan.folder} is put back as it was in {plan.origin}:"]
-=======
     said = [f"{plan.folder} is put back as it was in {plan.title}:"]
->>>>>>> h3
     for name, (now, then) in plan.counts.items():
         said.append(f"  {name.replace('_', ' ')}: {now} now, {then} then")
     own = f"groups/{plan.folder}/"
