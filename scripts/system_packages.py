@@ -49,6 +49,7 @@ MORE = {  # with --all only: they take long to install and to run
     "pgbouncer": ("pgbouncer",),
     "haproxy": ("haproxy",),
     "faketime": ("faketime",),
+    "age": ("age",),
 }
 # Those that a system would start, now and with each start of the machine.
 SERVICES = {
@@ -95,6 +96,7 @@ WHAT_FOR = {
     "pgbouncer": "a pooler before the database",
     "haproxy": "several gateways behind a load balancer",
     "faketime": "gateways whose clocks differ",
+    "age": "sealed backups with the program that others open them by",
 }
 
 

@@ -1,8 +1,13 @@
-"""What makes a new version worse than the old one."""
+"""What makes a new version worse than the old one, and where nobody could go back."""
+
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from gatepost.serve.upgrades.upgrade_run import Health, compare_health
+from gatepost.core.errors import SetupError
+from gatepost.serve.upgrades.upgrade_run import Health, UpgradeState, check_way_back, compare_health
+from gatepost.store.engine.place import StorePlace
 
 FINE = Health(unaccounted=0, errors=3)
 
@@ -22,3 +27,16 @@ FINE = Health(unaccounted=0, errors=3)
 def test_a_version_is_worse_by_its_ledger_and_its_errors(before: Health | None, after: Health, said: str) -> None:
     found = compare_health(before, after)
     assert said in found and bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("url", "new", "refused"), [("", 76, False), ("postgresql://x", 75, False), ("postgresql://x", 76, True)]
+)
+def test_a_new_schema_on_a_database_that_others_may_share_is_refused_before_anything_is_changed(
+    url: str, new: int, refused: bool
+) -> None:
+    state = UpgradeState(
+        place="p", old="o", new="n", old_version="0.2", new_version="0.3", old_schema=75, new_schema=new
+    )
+    with pytest.raises(SetupError, match="no way back by itself") if refused else nullcontext():
+        check_way_back(state, StorePlace(Path("gatepost.db"), url))

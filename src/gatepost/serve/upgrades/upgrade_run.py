@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from gatepost import __version__
+from gatepost.core import settings
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.files.private_files import make_private_folder, sync_folder
@@ -29,6 +30,7 @@ from gatepost.serve.backups.backup_folder import render_bytes
 from gatepost.serve.backups.new_backup import make_backup
 from gatepost.serve.backups.proof import OF_OURS, prove
 from gatepost.serve.upgrades import environments
+from gatepost.store.engine.place import StorePlace, get_place
 from gatepost.store.engine.readonly import get_newest_version
 
 STATE, BEFORE = "upgrade.json", "before.tar.gz"
@@ -112,6 +114,7 @@ class Upgrade:
             self._say(f"  {line}")
         if len(changes) > 40:
             self._say(f"  … and {len(changes) - 40} more lines of the changelog")
+        check_way_back(state, get_place(self._home, settings.load_declared(self._home.path)))
         if state.new_schema == state.old_schema:
             self._say("the way back keeps the store as it is: both versions open it")
         else:
@@ -338,6 +341,16 @@ class Upgrade:
     def _read_log_end(self) -> str:
         data = _read_end(self._folder / "start.log", LONGEST_SAID).decode(errors="replace")
         return " ".join(data.split()) or "it said nothing"
+
+
+def check_way_back(state: UpgradeState, place: StorePlace) -> None:
+    """Raise SetupError where nobody could go back by themselves: other gateways may work on the same database."""
+    if place.url and state.new_schema != state.old_schema:
+        raise SetupError(
+            "nothing was changed: the store is on PostgreSQL, and a new schema there has no way back by itself. Make a"
+            " backup by `gatepost backup create --prove`, stop every gateway, and install the new version by hand; the"
+            " way back is the old version and `gatepost backup restore` into an empty database"
+        )
 
 
 def compare_health(before: Health | None, after: Health) -> str:
