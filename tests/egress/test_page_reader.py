@@ -70,6 +70,7 @@ async def test_pages_of_all_kinds_are_read_one_after_the_other_by_one_process(re
     assert file.problem == "it is application/zip, which has no text to be read"
 
 
+@pytest.mark.slow
 async def test_a_pdf_that_unpacks_to_much_or_is_damaged_harms_the_process_alone() -> None:
     reader = PageReader(deadline=1.0)
     bomb = make_pdf(b"BT " + b"q " * 200_000_000, packed=True)
@@ -96,6 +97,7 @@ async def test_nobody_waits_for_the_end_of_a_process_that_has_much_memory(monkey
     assert threading.current_thread() not in waited
 
 
+@pytest.mark.slow
 async def test_a_group_whose_pages_take_long_keeps_no_other_from_the_reader(reader: PageReader) -> None:
     """However many conversations it has."""
     done = list[str]()

@@ -610,6 +610,7 @@ async def test_facts_wait_for_a_gateway_that_cannot_be_reached_and_are_given_in_
         assert list_kept(router)[2] == "FACT 9 is grey"  # with those of the summary that took its place
 
 
+@pytest.mark.slow
 async def test_a_model_that_writes_facts_without_end_is_bounded(talk: Any, name: str, router: Router) -> None:
     many = "\n".join(f"- {number} {'x' * 2000}" for number in range(1000))
     endpoint = ModelEndpoint({**SCRIPT, "side": f"{SUMMARY}\n# FACTS\n{many}"}, window=200_000)

@@ -42,12 +42,17 @@ class Home(Struct, frozen=True):
         return self.path / "run"
 
     @property
+    def place(self) -> Path:
+        """The folder that has those of groups and sessions in it."""
+        return self.shared or self.path
+
+    @property
     def groups(self) -> Path:
-        return (self.shared or self.path) / "groups"
+        return self.place / "groups"
 
     @property
     def sessions(self) -> Path:
-        return (self.shared or self.path) / "sessions"
+        return self.place / "sessions"
 
     @property
     def mailboxes(self) -> Path:

@@ -218,9 +218,9 @@ async def test_what_is_read_of_a_timeline_is_bounded(site: Any, monkeypatch: pyt
 
 async def test_guests_and_members_are_told_nothing_of_it_and_an_admin_is(site: Any) -> None:
     await site.store.write(set_up)
-    await site.store.write(open_room)
-    await site.store.write(use_tool, await begin(site, HERS), "send")
-    async with signed_in_as(site, ANN) as browser:
+    async with signed_in_as(site, ANN) as browser:  # first: nobody gets a room in which something was said before
+        await site.store.write(open_room)
+        await site.store.write(use_tool, await begin(site, HERS), "send")
         assert await ask(browser) == NOTHING
         await site.store.write(make_member)
         assert await ask(browser) == NOTHING

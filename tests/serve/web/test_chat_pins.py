@@ -63,10 +63,9 @@ async def test_a_message_of_another_room_or_of_none_is_not_pinned(site: Any) -> 
 
 async def test_who_may_not_write_in_her_room_pins_nothing_there_and_no_other_room_is_hers(site: Any) -> None:
     await site.store.write(set_up)
-    async with site.signed_in() as owner:
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:
         message, other = await say(owner, "welcome", "key-00001", HERS), await say(owner, "secret", "key-00002")
         await pin(owner, other)
-    async with signed_in_as(site, ANN) as browser:
         refused = await pin(browser, message, room=HERS)
         assert refused.status_code == 400 and "may not write" in refused.json()["error"]["text"]
         await site.store.write(make_member)

@@ -64,7 +64,7 @@ class GroupPlan(Struct, frozen=True, kw_only=True):
 
 
 def find_place(home: Home) -> Path:
-    return home.groups.parent / PLACE
+    return home.place / PLACE
 
 
 async def lay_out(
@@ -93,7 +93,7 @@ async def lay_out(
     living = await store.read(gateways.list_living, clock.now())
     if any(each.name != gateway for each in living):
         raise SetupError("other gateways work on this store; stop them first: they would work with the old rows")
-    with open_untrusted(home.groups.parent) as root:
+    with open_untrusted(home.place) as root:
         out = list(_list_entries(root, "", copy, below))
         into = list(_list_entries(root, f"{PLACE}/{THEN}/", copy, below))
     present = await store.read(count_rows, folder)
@@ -153,12 +153,12 @@ async def finish(
         plan = msgspec.json.decode(file.read(LARGEST_PLAN), type=GroupPlan)
     copy = read_copy(place / THEN / STORE, plan.folder)
     await store.write(_put_rows, channels, read_rules(config), copy, plan, clock.now())
-    with open_untrusted(home.groups.parent) as root:
+    with open_untrusted(home.place) as root:
         for path in plan.out:
             _move_out(root, path, plan)
         for path in plan.into:
             _move_into(root, path)
-    sync_folder(home.groups.parent)
+    sync_folder(home.place)
     (place / PLAN).unlink()  # now it is done; what is left is nobody's
     sync_folder(place)
     shutil.rmtree(place, ignore_errors=True)
