@@ -12,7 +12,7 @@ from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.flow.group_egress import PanicCheckingStore, SpenderSecrets, StoreBudget, wait_for_panic
-from gatepost.inside.provider_errors import BUDGET
+from gatepost.inside.provider_errors import find_budget
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import messages
 from gatepost.store.money import budgets, costs
@@ -77,7 +77,7 @@ async def test_an_answer_that_reaches_its_limit_is_told_once_with_what_helps(
         assert isinstance(each, BudgetShortage) and not each.busy
         assert "The limit of one answer has no room for this call: $0.00 of $0.50 spent" in each.reason
         assert each.reason.endswith("an operator can raise it with `gatepost budget set acme --turn USD`")
-        assert (found := BUDGET.search(f"402 {each.reason} and more")) and found[0] == each.reason  # of CLI agents
+        assert find_budget(f"402 {each.reason} and more") == each.reason  # of CLI agents
     (told,) = [each.text for each in await store.read(messages.list_in_room, turn.instance, turn.address, 0, 10)][1:]
     assert told == "The first step of this answer may pass its limit of $0.50. Whoever runs this gateway can raise it."
 

@@ -6,13 +6,15 @@ Joiners stay: letters and emoji are made of them. Signs that have a glyph of the
 
 import re
 
+from gatepost.core.late_pattern import late_pattern
+
 # C0 but tab and newline, DEL and C1, then what is invisible: soft hyphen, marks of direction, separators of lines,
 # fillers of no width, interlinear and musical format characters, tags; and halves of surrogate pairs.
 _UNSEEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
-_SEEN = re.compile(f"[{_UNSEEN}]")
+_SEEN = late_pattern(f"[{_UNSEEN}]")
 _DELETE = 0x7F
 
 

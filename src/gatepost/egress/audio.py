@@ -13,6 +13,7 @@ import secrets
 from msgspec import Struct, field
 
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.money import parse_usd
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
@@ -55,9 +56,9 @@ ENDINGS = frozenset(("flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", 
 MOST_PARTS = 8  # of a form, with its end: what comes behind them is no end
 LARGEST_PART_HEAD = 4 * 1024  # bytes
 _FIELDS = frozenset(("file", "model", "language", "response_format"))
-_TYPE = re.compile(r"multipart/form-data;[ \t]*boundary=(\"?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\Z", re.IGNORECASE)
-_DISPOSITION = re.compile(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\r\n]{1,200})")?\Z')
-_PLAIN = re.compile(r"[\x21-\x7e]{1,200}\Z")
+_TYPE = late_pattern(r"multipart/form-data;[ \t]*boundary=(\"?)([0-9A-Za-z'()+_,./:=?-]{1,70})\1\Z", re.IGNORECASE)
+_DISPOSITION = late_pattern(r'form-data; name="([a-z_]{1,40})"(?:; filename="([^"\r\n]{1,200})")?\Z')
+_PLAIN = late_pattern(r"[\x21-\x7e]{1,200}\Z")
 
 
 class Recording(Struct, frozen=True):

@@ -11,10 +11,12 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
+
 LONGEST_TEXT = 1_000_000  # characters of a page
 LARGEST_RICH = 3_000_000  # bytes of HTML; more is read by the standard library
 _META = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([A-Za-z0-9._-]{2,30})""", re.IGNORECASE)
-_HIDING = re.compile(
+_HIDING = late_pattern(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.1-9])|opacity\s*:\s*0(?![.1-9]))",
     re.IGNORECASE,
 )
@@ -28,8 +30,8 @@ _VOID, _BLOCKS = frozenset(_VOID_NAMES.split()), frozenset(_BLOCK_NAMES.split())
 _ENDS_ITSELF = frozenset(("p", "li", "dd", "dt", "td", "th", "tr", "option"))
 _CHARSETS = ("utf", "iso8859", "cp", "koi8", "shift", "euc", "gb", "big")  # and none that decodes something else
 _BEFORE = {"li": "- ", "td": " | ", "th": " | ", **{f"h{level}": f"{'#' * level} " for level in range(1, 7)}}
-_BLANKS = re.compile(r"[ \t\r\f\v\xa0]+")
-_GAPS = re.compile(r"\n{3,}")
+_BLANKS = late_pattern(r"[ \t\r\f\v\xa0]+")
+_GAPS = late_pattern(r"\n{3,}")
 
 
 class UnreadPage(Struct, frozen=True):

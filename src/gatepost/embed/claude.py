@@ -91,17 +91,16 @@ def reason_of(said: str) -> str:
 
 def in_process(host: ToolHost) -> Any:
     """The host's tools as an `mcp.server.Server`; the host need not be started."""
-    from mcp import types  # 0.7 s: only for those who want it
-    from mcp.server.lowlevel import Server
+    import mcp.server.lowlevel  # 0.7 s: only for those who want it
 
-    async def listed(_context: object, _params: object) -> types.ListToolsResult:
-        return types.ListToolsResult.model_validate({"tools": [tool.listed() for tool in host.tools.values()]})
+    async def listed(_context: object, _params: object) -> mcp.types.ListToolsResult:
+        return mcp.types.ListToolsResult.model_validate({"tools": [tool.listed() for tool in host.tools.values()]})
 
-    async def called(_context: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def called(_context: object, params: mcp.types.CallToolRequestParams) -> mcp.types.CallToolResult:
         arguments = msgspec.json.encode(params.arguments or {})
-        return types.CallToolResult.model_validate(await run_tool(host, params.name, arguments))
+        return mcp.types.CallToolResult.model_validate(await run_tool(host, params.name, arguments))
 
-    return Server(host.name, version="1", on_list_tools=listed, on_call_tool=called)
+    return mcp.server.lowlevel.Server(host.name, version="1", on_list_tools=listed, on_call_tool=called)
 
 
 async def run_tool(host: ToolHost, name: str, arguments: bytes) -> dict[str, Any]:

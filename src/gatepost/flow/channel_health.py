@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, ChannelState, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.log import HIDDEN
 from gatepost.flow.channel_specs import get_last_name
 
 _SET_COMMAND = "`gatepost channel set`"
-_SET_WITH = re.compile(rf"(?P<before>and )?\bset (?P<what>(?:(?!\bset ).)+?) with {_SET_COMMAND}")
-_START = re.compile(r"start (?:this|the) channel again|restart (?:this|the) channel")
+_SET_WITH = late_pattern(rf"(?P<before>and )?\bset (?P<what>(?:(?!\bset ).)+?) with {_SET_COMMAND}")
+_START = late_pattern(r"start (?:this|the) channel again|restart (?:this|the) channel")
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
 UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it counts as one that works

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gatepost.core.late_pattern import late_pattern
 from gatepost.messages.inbound import Inbound
 from gatepost.store.people import pairing_codes
 from gatepost.store.people.pairing_codes import ALPHABET
@@ -17,7 +18,7 @@ from gatepost.store.people.pairing_codes import ALPHABET
 LONGEST_CODE = 100  # characters of what is sent as one
 MASKED_TOKEN = "****"
 
-_SEPARATORS = re.compile(r"[^A-Z0-9]")
+_SEPARATORS = late_pattern(r"[^A-Z0-9]")
 
 
 class CodeFormat(Struct, frozen=True):
@@ -52,20 +53,20 @@ _DASH = r"[-\s\u2010-\u2015\u2212]?"
 PAIRING = CodeFormat(
     "GP",
     pairing_codes.LENGTH,
-    re.compile(rf"{_AROUND}GP(?:{_DASH}[A-Z0-9]{{4}}){{{pairing_codes.LENGTH // 4}}}{_AROUND}", re.IGNORECASE),
+    late_pattern(rf"{_AROUND}GP(?:{_DASH}[A-Z0-9]{{4}}){{{pairing_codes.LENGTH // 4}}}{_AROUND}", re.IGNORECASE),
 )
-INVITATION = CodeFormat("GI", 16, re.compile(r"\s*GI(?:[-\s]?[A-Z0-9]{4}){4}\s*", re.IGNORECASE))  # 80 bits
+INVITATION = CodeFormat("GI", 16, late_pattern(r"\s*GI(?:[-\s]?[A-Z0-9]{4}){4}\s*", re.IGNORECASE))  # 80 bits
 
 _GAP = r"[-\s\u2010-\u2015\u2212_.:*`]{0,3}"
 _GROUP = rf"{_GAP}[{ALPHABET}]{{4}}"
-_CODE = re.compile(
+_CODE = late_pattern(
     rf"(?:{PAIRING.prefix}(?:{_GROUP}){{{PAIRING.length // 4}}}"
     rf"|{INVITATION.prefix}(?:{_GROUP}){{{INVITATION.length // 4}}})(?![A-Z0-9])",
     re.IGNORECASE,
 )
-_TOKEN = re.compile(r"(/pair/|[#&?]token=)[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
-_SIGN = re.compile(rf"{PAIRING.prefix}|{INVITATION.prefix}|/pair/|token=", re.IGNORECASE)
-_SPACES = re.compile(r"\s")
+_TOKEN = late_pattern(r"(/pair/|[#&?]token=)[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+_SIGN = late_pattern(rf"{PAIRING.prefix}|{INVITATION.prefix}|/pair/|token=", re.IGNORECASE)
+_SPACES = late_pattern(r"\s")
 
 
 def may_hold_code(text: str) -> bool:

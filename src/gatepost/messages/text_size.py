@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterator
 from enum import StrEnum
 
+from gatepost.core.late_pattern import late_pattern
+
 LONGEST_CLUSTER = 64  # code points; people write none of that length, and the way back must have a bound
 
 _JOINER = "\u200d"
@@ -27,12 +29,12 @@ _LIGHT = ((0, 4351), (8192, 8205), (8208, 8223), (8242, 8247))
 _ENDINGS = (
     "com|org|net|edu|gov|io|dev|app|ai|co|uk|de|fr|eu|us|info|me|tv|ru|cn|jp|in|br|ca|au|nl|se|no|es|it|ch|at|be|pl"
 )
-_PIECE = re.compile(
+_PIECE = late_pattern(
     rf"(?P<link>https?://[A-Za-z0-9.-]+\.(?:{_ENDINGS})(?![A-Za-z0-9.-])(?:[/?#][A-Za-z0-9/?#=&%_~.+:;!$'*-]*)?)"
     r"|(?P<run>[A-Za-z0-9.-]+)|.",
     re.DOTALL,
 )
-_HOST = re.compile(r"[A-Za-z0-9]\.[A-Za-z]{2}")
+_HOST = late_pattern(r"[A-Za-z0-9]\.[A-Za-z]{2}")
 
 
 class TextUnit(StrEnum):

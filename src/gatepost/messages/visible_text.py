@@ -3,9 +3,9 @@ A sign that hides, turns or joins others is shown by its number, and a long text
 
 import difflib
 import hashlib
-import re
 import unicodedata
 
+from gatepost.core.late_pattern import late_pattern
 from gatepost.messages.text import clean
 
 LINE_BREAK = "⏎"
@@ -14,7 +14,7 @@ DIGEST = 16  # hex digits
 MOST_COMPARED = 1000  # lines of each side of a change
 MOST_SHOWN, LONGEST_SHOWN = 40, 160  # lines of a change that a card shows, and characters of each
 
-_BREAK = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
+_BREAK = late_pattern("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 # Printable by their category, and yet nothing is to be seen of them.
 _BLANK = frozenset(
     (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810), *range(0xE0100, 0xE01F0))

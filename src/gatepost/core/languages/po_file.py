@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator
 
 from gatepost.core.errors import SetupError
+from gatepost.core.late_pattern import late_pattern
 
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*\Z')
-_ESCAPED = re.compile(r"\\(.)")
+_QUOTED = late_pattern(r'"((?:[^"\\]|\\.)*)"\s*\Z')
+_ESCAPED = late_pattern(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 

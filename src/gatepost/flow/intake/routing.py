@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from gatepost.access.tiers import ROOT_FOLDER, covers, world_of
 from gatepost.core.errors import Invalid, did_you_mean
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.linear_patterns import GLOB_SIGNS
 from gatepost.core.records import replace
 from gatepost.flow.intake.patterns import (
@@ -54,12 +55,12 @@ MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 BUILTINS: tuple[str, ...] = ()
 LONGEST_TOPIC = 128
 
-_TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
-_EXPRESSION = re.compile(r"text!?=/.*/", re.DOTALL)
-_ADDRESS = re.compile(r"[a-z][a-z0-9_-]*:")
+_TOKEN = late_pattern(r'(?:[^\s"]|"[^"]*")+')
+_EXPRESSION = late_pattern(r"text!?=/.*/", re.DOTALL)
+_ADDRESS = late_pattern(r"[a-z][a-z0-9_-]*:")
 _VERBS = tuple(each.value for each in Verb)
-_PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
-_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
+_PART = late_pattern(r"([^=!]*)(!?=)(.*)", re.DOTALL)
+_SEGMENT = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 _SENDER = "{sender}"
 
 

@@ -10,7 +10,6 @@ The first three are what somebody says; only then comes what follows from what w
 the routes let this sender reach, and none makes a turn of what routes only let a group observe.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core.errors import Invalid
+from gatepost.core.late_pattern import late_pattern
 from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routing import (
     MatchInput,
@@ -35,10 +35,10 @@ from gatepost.store.rooms.routes import Route
 
 PLAIN = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT))  # what speaks to nobody by itself
 
-_START = re.compile(r"\s*[@#<\[]")
+_START = late_pattern(r"\s*[@#<\[]")
 _NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?"
-_GROUP = re.compile(rf"@((?:{_NAME})(?:/{_NAME}){{0,8}})?(?:\s+|\Z)")
-_TOPIC = re.compile(r"#([A-Za-z][A-Za-z0-9_-]{0,63})?(?:\s+|\Z)")  # `#1` is a number
+_GROUP = late_pattern(rf"@((?:{_NAME})(?:/{_NAME}){{0,8}})?(?:\s+|\Z)")
+_TOPIC = late_pattern(r"#([A-Za-z][A-Za-z0-9_-]{0,63})?(?:\s+|\Z)")  # `#1` is a number
 
 
 class TextAddress(Struct, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.languages.catalogue import current_language, list_languages, translate
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.records import replace
 from gatepost.flow.requests.approved_plans import render_consequences
 from gatepost.flow.requests.edited_input import ANSWERED, is_editable
@@ -75,13 +76,13 @@ PARAMETERS = {
     "maxRuns": "most runs",
     "expiresAt": "until",
 }
-_HUMP = re.compile(r"(?<=[a-z])[A-Z]")
+_HUMP = late_pattern(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
 DETAILS = "Details"  # the last field of a card: ids and exact names
-_PRICE = re.compile(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
+_PRICE = late_pattern(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
 DIRECT = "direct"  # in a request about somebody unknown: they wrote in a chat of their own
 LONGEST_REASON = 500  # characters of why somebody refuses
-_NO_BECAUSE = re.compile(
+_NO_BECAUSE = late_pattern(
     r"\s*(?:no|nope|deny|nein)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=(?:because|weil)\s+\w))", re.IGNORECASE
 )
 

@@ -11,6 +11,7 @@ from datetime import date, datetime, timedelta
 from typing import NoReturn
 
 from gatepost.core.errors import Invalid, did_you_mean
+from gatepost.core.late_pattern import late_pattern
 
 SPOKEN = (
     "'every weekday at 9:00', 'every 1st of the month at 8:00', 'every 30 minutes', 'tomorrow at 18:00'"
@@ -22,7 +23,7 @@ _NUMBERS = (
 )
 _TENS = {"thirty": 30, "forty": 40, "forty-five": 45, "fifty": 50, "sixty": 60, "ninety": 90}
 _NUMBER = {name: number for number, name in enumerate(_NUMBERS)} | _TENS
-_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(sorted(_NUMBER, key=len, reverse=True))})\b")
+_NUMBER_WORD = late_pattern(rf"\b(?:{'|'.join(sorted(_NUMBER, key=len, reverse=True))})\b")
 _FRACTIONS = {
     "half an hour": "30 minutes",
     "half hour": "30 minutes",
@@ -40,31 +41,31 @@ _ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5}
 _CLOCK = r"(?:noon|midnight|\d{1,2}(?:[:.]\d\d)?(?: ?(?:am|pm|a\.m\.|p\.m\.|o'clock))?)"
 _SURE_CLOCK = r"(?:noon|midnight|\d{1,2}:\d\d(?: ?(?:am|pm))?|\d{1,2} ?(?:am|pm))"  # without `at` before it
 _SEPARATOR = r"(?:,? and |, ?|,? or )"
-_LIST = re.compile(_SEPARATOR)
-_ONE_CLOCK = re.compile(r"(noon|midnight)|(\d{1,2})(?:[:.](\d\d))?(?: ?(am|pm|a\.m\.|p\.m\.|o'clock))?")
+_LIST = late_pattern(_SEPARATOR)
+_ONE_CLOCK = late_pattern(r"(noon|midnight)|(\d{1,2})(?:[:.](\d\d))?(?: ?(am|pm|a\.m\.|p\.m\.|o'clock))?")
 _SPLITS = (  # days and a time of day, in either order
-    re.compile(rf"(?:at )?(?P<clock>{_CLOCK}(?:{_SEPARATOR}{_CLOCK})*),? (?P<days>(?:every|each|on|today|tom).*)"),
-    re.compile(r"(?P<days>.*?),? ?\bat (?P<clock>.+)"),
-    re.compile(rf"(?:(?P<days>.+?),? )?(?P<clock>{_SURE_CLOCK})"),
+    late_pattern(rf"(?:at )?(?P<clock>{_CLOCK}(?:{_SEPARATOR}{_CLOCK})*),? (?P<days>(?:every|each|on|today|tom).*)"),
+    late_pattern(r"(?P<days>.*?),? ?\bat (?P<clock>.+)"),
+    late_pattern(rf"(?:(?P<days>.+?),? )?(?P<clock>{_SURE_CLOCK})"),
 )
-_PART = re.compile(r"(?:(?<= )|^)(?:in the |this )?(?P<part>morning|afternoon|evening|night)s?$")
-_REPEATS = re.compile(r"(?:on )?(?:every|each) ?|(?=daily|monthly|yearly|weekly)")
-_ISO_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_DOTTED_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})?")
-_SLASHED_DATE = re.compile(r"(\d{1,2})/(\d{1,2})(?:/\d{2,4})?")
+_PART = late_pattern(r"(?:(?<= )|^)(?:in the |this )?(?P<part>morning|afternoon|evening|night)s?$")
+_REPEATS = late_pattern(r"(?:on )?(?:every|each) ?|(?=daily|monthly|yearly|weekly)")
+_ISO_DATE = late_pattern(r"(\d{4})-(\d\d)-(\d\d)")
+_DOTTED_DATE = late_pattern(r"(\d{1,2})\.(\d{1,2})\.(\d{4})?")
+_SLASHED_DATE = late_pattern(r"(\d{1,2})/(\d{1,2})(?:/\d{2,4})?")
 _NTH = r"(\d{1,2})(?:st|nd|rd|th)?"
 _MONTH = rf"({'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)})\.?"
-_DAY_MONTH = re.compile(rf"(?:the )?{_NTH}\.? (?:of )?{_MONTH}(?:,? (\d{{4}}))?")
-_MONTH_DAY = re.compile(rf"{_MONTH} (?:the )?{_NTH}(?:,? (\d{{4}}))?")
-_OF_MONTH = re.compile(r"(?:the )?(?P<which>.+?) (?:day )?of (?P<month>the|every|each) month")
-_MONTH_ON = re.compile(r"month(?:ly)? on (?:the )?(?P<which>.+)")
-_NTH_DAY = re.compile(rf"(?P<nth>{'|'.join(_ORDINALS)}|last|[1-5](?:st|nd|rd|th)) (?P<day>[a-z]+)")
-_IN_DAYS = re.compile(r"in (\d{1,4}|an?) (days?|weeks?)")
+_DAY_MONTH = late_pattern(rf"(?:the )?{_NTH}\.? (?:of )?{_MONTH}(?:,? (\d{{4}}))?")
+_MONTH_DAY = late_pattern(rf"{_MONTH} (?:the )?{_NTH}(?:,? (\d{{4}}))?")
+_OF_MONTH = late_pattern(r"(?:the )?(?P<which>.+?) (?:day )?of (?P<month>the|every|each) month")
+_MONTH_ON = late_pattern(r"month(?:ly)? on (?:the )?(?P<which>.+)")
+_NTH_DAY = late_pattern(rf"(?P<nth>{'|'.join(_ORDINALS)}|last|[1-5](?:st|nd|rd|th)) (?P<day>[a-z]+)")
+_IN_DAYS = late_pattern(r"in (\d{1,4}|an?) (days?|weeks?)")
 _KNOWN = ("every day", "every weekday", "every weekend", "today", "tomorrow", *(f"every {day}" for day in _DAYS))
 _WEEKDAYS = {"*": "every day", "1-5": "every weekday", "6,0": "every weekend", "0,6": "every weekend"}
 _LONGEST_SHOWN = 64
-_FIELDS = re.compile(r"(\d{1,2}) (\d{1,2}(?:,\d{1,2})*|\*) ([\d,]+|L|\*) (\d{1,2}|\*) (\S+)")
-_NTH_FIELD = re.compile(r"([0-7])(?:#([1-5])|L)")
+_FIELDS = late_pattern(r"(\d{1,2}) (\d{1,2}(?:,\d{1,2})*|\*) ([\d,]+|L|\*) (\d{1,2}|\*) (\S+)")
+_NTH_FIELD = late_pattern(r"([0-7])(?:#([1-5])|L)")
 
 Days = tuple[str, str, str]  # of cron: the day of the month, the month, the day of the week
 Clock = tuple[int, int]

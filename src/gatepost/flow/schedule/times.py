@@ -22,6 +22,7 @@ from msgspec import Struct
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, find_zone, iso
 from gatepost.core.errors import Invalid
 from gatepost.core.languages.calendar import render_clock, render_date
+from gatepost.core.late_pattern import late_pattern
 from gatepost.flow.schedule.spoken_times import SPOKEN, expand_numbers, read_words, render_cron
 from gatepost.store.schedule.tasks import ScheduleKind, Task
 
@@ -47,7 +48,7 @@ _NICKNAMES = {
 }
 _ONCE, _EVERY = ScheduleKind.ONCE, ScheduleKind.EVERY  # in Python 3.11 it takes as long as a call to find a member
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
-_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
+_DURATION = late_pattern(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
 _WORDS = {  # of a time from now on, the longest first
     "w|wks?|weeks?": 7 * DAY,
     "d|days?": DAY,
@@ -55,15 +56,15 @@ _WORDS = {  # of a time from now on, the longest first
     "m|mins?|minutes?": MINUTE,
     "s|secs?|seconds?": SECOND,
 }
-_FROM_NOW = re.compile(
+_FROM_NOW = late_pattern(
     r"(?P<begin>\+ ?|in )?"
     + "".join(rf"(?:(\d{{1,8}}|an?(?= )) ?(?:{words})(?![a-z])(?:,? and |,? )?)?" for words in _WORDS),
     re.ASCII | re.IGNORECASE,
 )
-_OF_DAY = re.compile(r"(?:(today|tomorrow) (?:at )?)?(\d{1,2}):(\d\d)", re.ASCII | re.IGNORECASE)
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
+_OF_DAY = late_pattern(r"(?:(today|tomorrow) (?:at )?)?(\d{1,2}):(\d\d)", re.ASCII | re.IGNORECASE)
+_MOMENT = late_pattern(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 _DATE = len("2027-01-31")
-_DATE_ALONE = re.compile(r"\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?", re.ASCII)
+_DATE_ALONE = late_pattern(r"\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d(?:-\d)?", re.ASCII)
 LATE = MINUTE  # what comes so long after its time is late
 CRON_EXAMPLES = "write it like '0 9 * * 1-5' or @daily"
 

@@ -11,18 +11,20 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
+
 LARGEST = 8 * 1024  # characters
 MOST_OPENED = 100  # brackets: a parser in Python takes seconds for some thousand of them
 LONGEST_DESCRIPTION = 1024  # characters that a prompt shows
 LONGEST_VALUE = 200
 MOST_VALUES, MOST_NODES, DEEPEST = 50, 1000, 6
-_FRONT = re.compile(r"\A\ufeff?\s{0,100}---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_LINE = re.compile(r"([A-Za-z][\w-]{0,63}):[ \t]+(?![\[{'\"|>&*!])(\S.*)\Z")
+_FRONT = late_pattern(r"\A\ufeff?\s{0,100}---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_LINE = late_pattern(r"([A-Za-z][\w-]{0,63}):[ \t]+(?![\[{'\"|>&*!])(\S.*)\Z")
 _NEEDS = frozenset({"requires", "requirements", "prerequisites"})
 _ENV = frozenset({"env", "env_vars", "environment", "required_environment_variables", "primaryenv", "primary_env"})
 _PROGRAMS = frozenset({"bins", "anybins", "any_bins", "commands", "programs", "binaries"})
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
-_PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
+_VARIABLE = late_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_PROGRAM = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")
 
 
 class FrontMatter(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ cloned without hooks, templates, links and submodules into a folder of ours, whi
 
 import asyncio
 import os
-import re
 import shutil
 import signal
 import stat
@@ -23,6 +22,7 @@ from msgspec import Struct
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.files.untrusted_files import is_larger, open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.late_pattern import late_pattern
 from gatepost.flow.skills.skill_card import ReadSkill, describe_skill
 from gatepost.flow.skills.skill_files import (
     LARGEST,
@@ -45,12 +45,12 @@ LARGEST_SOURCE = 64 * 1024 * 1024  # bytes of all skills of one place, unpacked
 CLONE_S, LOOK_S = 120.0, 0.5
 ARCHIVES = (".zip", ".skill")
 PASSED_ON = ("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")  # to git
-_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
-_URL = re.compile(
+_REF = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
+_URL = late_pattern(
     r"(https://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?/[^\s@#]{1,400}|file:///[^\s@#]{1,400})"
     r"(?:@([^\s@#]{1,200}))?(?:#([^\s#]{0,300}))?\Z"
 )
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|git@")
+_SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://|git@")
 _GIT = (
     *("git", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "core.fsmonitor=false"),
     *("-c", "protocol.allow=never", "-c", "protocol.https.allow=always", "-c", "protocol.file.allow=always"),

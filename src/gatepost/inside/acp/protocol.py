@@ -17,7 +17,7 @@ from gatepost.inside.jsonrpc_process import Json, JsonRpcFailure
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.media import MIMES, MediaKind
 from gatepost.inside.model.overflow_errors import find_overflow
-from gatepost.inside.provider_errors import BUDGET, LONGEST, ProviderError
+from gatepost.inside.provider_errors import LONGEST, ProviderError, find_budget
 from gatepost.inside.providers.contract import Event, StatusLine, Text, ToolResult, ToolUse
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
@@ -348,8 +348,8 @@ def make_provider_error(name: str, error: JsonRpcFailure) -> ProviderError:
     details = _details(error.data)
     words = f"{error.message} {details} {msgspec.json.encode(error.data).decode()}"
     text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
-    if found := BUDGET.search(words):
-        return ProviderError(found[0], TurnErrorClass.BUDGET)
+    if budget := find_budget(words):
+        return ProviderError(budget, TurnErrorClass.BUDGET)
     if (overflow := find_overflow(words)) is not None:
         return ProviderError(text, TurnErrorClass.OVERFLOW, overflow=overflow)
     if _QUOTA.search(words):

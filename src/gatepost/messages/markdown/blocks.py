@@ -4,11 +4,11 @@ Agents and strangers write the input, so every step is linear in its length. No 
 `MarkdownReader.visits` counts the steps, so that a test can show the bound without a clock.
 """
 
-import re
 from enum import StrEnum
 
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
 from gatepost.messages.markdown.spans import SpanKind, SpanReader, TextSpan, has_marks
 
 DEEPEST = 8  # quotes in quotes, lists in lists
@@ -19,9 +19,9 @@ MOST_MARKS = 2000
 LONGEST_FENCE = 8
 DEEPEST_INDENT = 3
 
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")  # XML has none of them
-_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}")
-_ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])[ \t]+(?=\S)")
+_UNSENDABLE = late_pattern(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")  # XML has none of them
+_RULE = late_pattern(r"([-*_])(?:[ \t]*\1){2,}")
+_ITEM = late_pattern(r"([-*+]|[0-9]{1,9}[.)])[ \t]+(?=\S)")
 _DELIMITER_ROW = frozenset("|-: \t")
 
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
+
 SPACER = "\u200b"  # of no width
 
 Edges = tuple[str, str]
@@ -66,9 +68,9 @@ def escape_entities(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-_NAME = re.compile(r"(?<![\w/])@(?=\w)")
-_ZULIP_NAME = re.compile(r"(?<!\w)@|(?<!\w)#(?=\*|\Z)")
-_START = re.compile(  # what makes a line an item, a heading, a quote, a row, a rule; `#5` and `3.14` do not
+_NAME = late_pattern(r"(?<![\w/])@(?=\w)")
+_ZULIP_NAME = late_pattern(r"(?<!\w)@|(?<!\w)#(?=\*|\Z)")
+_START = late_pattern(  # what makes a line an item, a heading, a quote, a row, a rule; `#5` and `3.14` do not
     r"\A([0-9]*)(>|\||[-+.)](?=\s|\Z)|-(?=#|[- ]*\Z)|#(?=#*(?:\s|\Z))|=(?==*\s*\Z))"
 )
 
@@ -101,9 +103,9 @@ def _break_zulip(text: str) -> str:
     return _ZULIP_NAME.sub(lambda found: found[0] + SPACER, text)
 
 
-_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
-_REDDIT_NAME = re.compile(r"(?<![\w/])/*u/(?=[\w\\-])", re.IGNORECASE)  # `u/ann`; a path of a link is none
-_DISCORD_PINGS = re.compile(r"@(?=everyone|here)|<(?=[@#:/]|a:|t:|id:)", re.IGNORECASE)
+_EVERYBODY = late_pattern(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
+_REDDIT_NAME = late_pattern(r"(?<![\w/])/*u/(?=[\w\\-])", re.IGNORECASE)  # `u/ann`; a path of a link is none
+_DISCORD_PINGS = late_pattern(r"@(?=everyone|here)|<(?=[@#:/]|a:|t:|id:)", re.IGNORECASE)
 
 HTML = Dialect(
     name="html",

@@ -11,14 +11,16 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
+
 LONGEST_ADDRESS = 2048
 
-_SPECIAL = re.compile(r"[\\`*_~\[\]<]|!\[|https?://")
-_ADDRESS_END = re.compile(r"[\s<>\"`\[\]\\]")  # a backslash is of no address, but may escape what follows
+_SPECIAL = late_pattern(r"[\\`*_~\[\]<]|!\[|https?://")
+_ADDRESS_END = late_pattern(r"[\s<>\"`\[\]\\]")  # a backslash is of no address, but may escape what follows
 _TRAILING = ".,;:!?'*_~"  # the sentence's, not the address's
-_SPACE = re.compile(r"\s")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_ESCAPED = re.compile(r"(?:\\[!-/:-@\[-`{-~]|[^\\`*_~\[\]<!h]|!(?!\[)|h(?!ttps?://))+")
+_SPACE = late_pattern(r"\s")
+_ESCAPE = late_pattern(r"\\([!-/:-@\[-`{-~])")
+_ESCAPED = late_pattern(r"(?:\\[!-/:-@\[-`{-~]|[^\\`*_~\[\]<!h]|!(?!\[)|h(?!ttps?://))+")
 _SCHEMES = ("http://", "https://", "mailto:")
 
 

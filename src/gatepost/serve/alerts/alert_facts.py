@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from cryptography import x509
 from msgspec import Struct
 
 from gatepost.core import log
@@ -135,6 +134,8 @@ def _get_ca_file(spec: ChannelSpec, config: Config) -> str:
 def _find_end(path: Path) -> int | None:
     """Return when the last of a file's certificates ends: one that replaces another is put beside it. None: there is
     none that can be read, which the channel itself says."""
+    from cryptography import x509  # 20 ms, and few channels have a file of certificates
+
     try:
         with path.open("rb") as file:
             found = x509.load_pem_x509_certificates(file.read(LARGEST_CERTIFICATES))

@@ -6,7 +6,6 @@ the caller may read.
 """
 
 import hashlib
-import re
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 import apsw
 from msgspec import Struct
 
+from gatepost.core.late_pattern import late_pattern
 from gatepost.store.messages.snippets import GAP
 from gatepost.store.port import Db
 
@@ -24,7 +24,7 @@ _SPACELESS = (  # Chinese, Japanese, Korean: what is written without blanks, or 
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
     r"\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
-_BORDER = re.compile(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
+_BORDER = late_pattern(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
 _local = threading.local()
 
 

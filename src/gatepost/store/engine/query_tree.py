@@ -4,7 +4,6 @@ Its grammar: implicit AND binds words most, then NOT, AND, OR. Words that the to
 an implicit AND and of NEAR; elsewhere they match nothing.
 """
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 from math import prod
@@ -12,13 +11,14 @@ from math import prod
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.core.late_pattern import late_pattern
 from gatepost.store.engine.full_text import LOOKED_AT, list_words
 
 DISTANCE = 10  # of NEAR, if it names none
 MOST_NEAR = 4_000  # words that the alternatives of all NEAR of a query have together
 COLUMN = "text"
 
-_TOKEN = re.compile(r'"((?:[^"]|"")*)"|([A-Za-z0-9_\x1a\x80-\U0010ffff]+)|([(){}:,+*^-])')
+_TOKEN = late_pattern(r'"((?:[^"]|"")*)"|([A-Za-z0-9_\x1a\x80-\U0010ffff]+)|([(){}:,+*^-])')
 
 
 class QueryOperator(StrEnum):

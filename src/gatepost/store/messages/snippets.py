@@ -5,8 +5,9 @@ Here a search looks at so many characters of all its texts and no more; what it 
 beginning.
 """
 
-import re
 import unicodedata
+
+from gatepost.core.late_pattern import late_pattern
 
 TOKENS = 32  # words that are shown
 LONGEST = 4000  # characters of one text that are ranked
@@ -15,8 +16,8 @@ MOST_PHRASES = 32
 LEAD = 8  # words that are shown before what was found
 GAP = "\u200b"  # between characters that are words of their own: never shown, and no letter to the tokenizer
 
-_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
-_ASKED = re.compile(r',\s*\d+\s*(?=\))|"((?:[^"]|"")*)"\s*(\*?)|([^\s"()*+:,^{}-]+)\s*(\*?)')
+_WORD = late_pattern(r"(?:[^\W_]|[\u0300-\u036f])+")
+_ASKED = late_pattern(r',\s*\d+\s*(?=\))|"((?:[^"]|"")*)"\s*(\*?)|([^\s"()*+:,^{}-]+)\s*(\*?)')
 _OPERATORS = frozenset(("AND", "OR", "NOT", "NEAR"))
 
 PhraseHit = tuple[int, int, int]  # from word, up to word, which phrase

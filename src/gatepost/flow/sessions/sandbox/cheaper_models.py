@@ -2,7 +2,6 @@
 known. It costs half of what the conversation's model does, at most."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 from gatepost.core import log, settings
 from gatepost.core.errors import GatepostError
@@ -21,6 +20,7 @@ from gatepost.store.sessions.groups import Group
 from gatepost.store.sessions.sessions import Session
 
 OWN_BASE = "base_url"  # the option of a provider that asks its endpoint past the gateway's
+MILLION = 1_000_000
 _log = log.get("requests")
 
 
@@ -73,13 +73,14 @@ def list_offered(db: Db, choices: ProviderChoices, group: Group, used: Sequence[
 def choose_cheaper(now: str, price: Price, others: dict[str, Price]) -> CheaperModel | None:
     """Return the dearest of those that cost at most half, in and out; of several the last in the list."""
     found: CheaperModel | None = None
-    most = Fraction(0)
+    most = 0
     for name, other in others.items():
         share = max(_divide(other.input, price.input), _divide(other.output, price.output))
-        if len(name) <= LONGEST_GROUP and share <= Fraction(1, 2) and (found is None or share >= most):
-            found, most = CheaperModel(name, now, -int(-share * 100 // 1)), share
+        if len(name) <= LONGEST_GROUP and share <= MILLION // 2 and (found is None or share >= most):
+            found, most = CheaperModel(name, now, -(-share * 100 // MILLION)), share
     return found
 
 
-def _divide(other: int, own: int) -> Fraction:
-    return Fraction(other, own) if own else Fraction(2)  # nothing is cheaper than what costs nothing
+def _divide(other: int, own: int) -> int:
+    """Return millionths, rounded up."""
+    return -(-other * MILLION // own) if own else 2 * MILLION  # nothing is cheaper than what costs nothing

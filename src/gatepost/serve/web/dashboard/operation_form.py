@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.record_changes import NO, YES, parse_pairs, parse_texts
 from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS, Operation
@@ -72,10 +73,10 @@ KINDS = {
 }
 OWN_ZONE = frozenset({"task.add"})  # operations that take the zone of whoever fills in the form
 DEFAULT = "-"  # in the form of a change: the setting's default
-_OPTION = re.compile(r"--([a-z][a-z-]*)")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_SENTENCE_PARTS = re.compile(r"((?<=[.!?])\s+)")
-_GROUP = re.compile(r"(?P<article>\b[Aa] )?(?<![:/\w])(?P<word>[Gg]roup)(?P<many>s?)\b(?![:/`])")
+_OPTION = late_pattern(r"--([a-z][a-z-]*)")
+_SENTENCE_END = late_pattern(r"(?<=[.!?])\s+")
+_SENTENCE_PARTS = late_pattern(r"((?<=[.!?])\s+)")
+_GROUP = late_pattern(r"(?P<article>\b[Aa] )?(?<![:/\w])(?P<word>[Gg]roup)(?P<many>s?)\b(?![:/`])")
 _COMMAND = "`gatepost "
 
 

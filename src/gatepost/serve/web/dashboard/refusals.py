@@ -4,13 +4,13 @@ An error is written for every surface. Where it names a command, the page has th
 in its place, if this person may open it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.registry import Registry
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import OperationInfo, list_inputs
@@ -20,12 +20,12 @@ from gatepost.serve.web.dashboard.operation_form import is_question
 from gatepost.serve.web.dashboard.view import Link
 
 MOST_WAYS = 2
-_COMMAND = re.compile(r"`gatepost ([a-z-]+) ([a-z-]+)")
-_CLAUSE_END = re.compile(r"((?<=[.!?])\s+|;\s+|:\s+(?=`gatepost ))")
-_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
-_SETTING = re.compile(r" \([a-z_]+(?:\.[a-z_]+)+\)")
-_AT_FIELD = re.compile(r"^(?P<why>.+) - at `\$\.(?P<field>[a-z_.]+)`$")
-_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
+_COMMAND = late_pattern(r"`gatepost ([a-z-]+) ([a-z-]+)")
+_CLAUSE_END = late_pattern(r"((?<=[.!?])\s+|;\s+|:\s+(?=`gatepost ))")
+_OPTION = late_pattern(r"(?<![\w-])--([a-z][a-z-]*)")
+_SETTING = late_pattern(r" \([a-z_]+(?:\.[a-z_]+)+\)")
+_AT_FIELD = late_pattern(r"^(?P<why>.+) - at `\$\.(?P<field>[a-z_.]+)`$")
+_CAPITAL = late_pattern(r"(?<=[a-z])([A-Z])")
 _VERBS = {"ls": "list"}  # commands whose operation is named otherwise
 
 

@@ -6,8 +6,8 @@ says where that frame may go, so no script of the agent's carries data elsewhere
 """
 
 import html
-import re
 
+from gatepost.core.late_pattern import late_pattern
 from gatepost.serve.web.chat_files import PDF_POLICY
 from gatepost.serve.web.sites.site_files import PDF, UNKNOWN_TYPE
 
@@ -16,7 +16,7 @@ FRAMED_SANDBOX = "allow-scripts allow-forms"
 # Browsers that know it open no connection elsewhere for the page: none of WebRTC, and none in advance.
 ALLOWED_CONNECTIONS = {"connection-allowlist": "(response-origin)", "x-dns-prefetch-control": "off"}
 ACTIVE = ("text/html; charset=utf-8", "image/svg+xml", "text/xml; charset=utf-8")
-_HOST = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?\Z")  # what a policy can name
+_HOST = late_pattern(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?\Z")  # what a policy can name
 _STYLE = (
     "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;font:13px system-ui,sans-serif;"
     "color-scheme:light dark}p{margin:0;padding:6px 12px;opacity:.75}iframe{flex:1;border:0;width:100%;background:#fff}"
