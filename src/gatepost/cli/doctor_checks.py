@@ -96,7 +96,7 @@ def run_checks(home: Home) -> list[Finding]:
 
 
 def run_security_checks(home: Home) -> list[Finding]:
-    """What is more open than it need be, the worst first."""
+    """List what is more open than it need be, the worst first."""
     declarations.load_all(home)
     config = _load_readable_settings(home)
     try:

@@ -74,7 +74,7 @@ def _list_waiting(store: StoreNumbers) -> list[CommandHint]:
 
 
 def _list_usual(status: StatusReport) -> list[CommandHint]:
-    """What helps on a gateway that runs."""
+    """Return what helps on a gateway that runs."""
     steps = []
     if status.store_trouble or status.sandbox.kind is None or not all(each.is_well for each in status.channel_health):
         steps.append(CommandHint("gatepost doctor", "something is not well; it names the way out"))

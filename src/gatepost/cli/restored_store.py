@@ -1,4 +1,4 @@
-"""What a restore does where a home is not all there is: a database, and a folder that gateways share."""
+"""A restore where a home is not all there is: a database, and a folder that gateways share."""
 
 import asyncio
 from collections.abc import Callable

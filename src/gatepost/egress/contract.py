@@ -76,7 +76,7 @@ class CallBudget(Protocol):
 
 class PriceAsker(Protocol):
     async def ask(self, spender: Spender, model: str) -> str:
-        """Ask people what a model without a price costs. What the agent is told; '' if nobody is asked."""
+        """Ask people what a model without a price costs. Return what the agent is told; '' if nobody is asked."""
         ...
 
 

@@ -60,7 +60,7 @@ _QUERIES = {"streamGenerateContent": ("alt=sse",), "generateContent": ("",), "co
 
 
 class GoogleCall(Struct, frozen=True):
-    """What a path asks for."""
+    """Return what a path asks for."""
 
     model: str
     method: str

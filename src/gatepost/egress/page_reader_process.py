@@ -1,8 +1,7 @@
 """The process that reads pages: `python -m gatepost.egress.page_reader_process`. HTML and PDF of anybody in, words out.
 
-`page_reader` starts it, and ends it when it takes too long. What breaks it ends this process and nothing else. Its
-libraries are the extra `web`; without them HTML is read by the standard library, and PDF not at all.
-"""
+`page_reader` starts it, and ends it when it takes too long. A page that breaks it ends this process and nothing else.
+Its libraries are the extra `web`; without them HTML is read by the standard library, and PDF not at all."""
 
 import encodings
 import importlib
@@ -129,7 +128,7 @@ def _answer(raw: bytes) -> bytes:
 
 
 def _load_late_imports() -> None:
-    """What reading would load by and by: afterwards this process may see no file of the interpreter any more."""
+    """Load what reading would load by and by: afterwards this process may see no file of the interpreter any more."""
     for each in pkgutil.iter_modules(encodings.__path__, "encodings."):
         with suppress(ImportError):  # those of other systems
             importlib.import_module(each.name)

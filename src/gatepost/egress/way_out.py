@@ -1,4 +1,4 @@
-"""Where one session may go: every target is judged by the rules as they are now, and each try is recorded.
+"""The way out of one session: every target is judged by the rules as they are now, and each try is recorded.
 
 The socket of a sandbox and the tools that fetch for its agent share one of these. So there is one decision, one pace,
 one record and one question to people about a host, however it is asked for.
@@ -68,7 +68,7 @@ class EgressDeps(Struct, frozen=True, kw_only=True):
 
 
 class WayOut:
-    """Of one session, or of a group's calls without one."""
+    """The way out of one session, or of a group's calls without one."""
 
     def __init__(
         self, deps: EgressDeps, caller: Caller, own: Mapping[str, VendorBaseUrl] = MappingProxyType({})
@@ -122,7 +122,7 @@ class WayOut:
         )
 
     async def judge_service(self, target: EgressTarget) -> EgressVerdict:
-        """Of a host that the operator's settings name. Raises HttpRefusal if a rule denies it."""
+        """Judge a host that the operator's settings name. Raises HttpRefusal if a rule denies it."""
         verdict = rules.check_service(await self._deps.store.read(egress.list_rules), self._caller.folder, target)
         if not verdict.allowed:
             raise HttpRefusal(403, verdict.reason, str(target))

@@ -1,7 +1,7 @@
 """Search services: how each is asked, and what it answers. The operator's setting is what lets a query out to it.
 
 A group that a rule denies the service's host does not search. The service may be on this machine, because the operator
-named it; agents reach it by no other way. What it finds is words of others.
+named it; agents reach it by no other way. Its results are words of others.
 """
 
 import asyncio

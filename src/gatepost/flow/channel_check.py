@@ -61,7 +61,7 @@ async def check_new(
 
 @asynccontextmanager
 async def _making(deps: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> AsyncIterator[Channel]:
-    """A channel for the questions in the block alone. What they raise has no secret in its text."""
+    """A channel for the questions in the block alone. Their errors have no secret in their texts."""
     await load_kind(spec.kind)
     health = ChannelHealth.of(spec.instance, spec.kind, deps.clock)
     reader = make_secret_reader(deps.secrets, spec.instance)

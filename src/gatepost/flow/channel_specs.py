@@ -175,7 +175,7 @@ def list_file_specs(config: Config, registry: Registry[ChannelKind] = CHANNELS) 
 
 
 def _parse_entry(entry: str, registry: Registry[ChannelKind]) -> tuple[str, ChannelKind]:
-    """Of the list: the instance, and its kind. A folder is named like the instance, so its name is no path."""
+    """An entry of the list: the instance, and its kind. A folder is named like the instance, so its name is no path."""
     instance, _, name = entry.rpartition("=")
     kind = get_kind(name, CHANNELS_ON.name, registry)
     try:
@@ -211,7 +211,7 @@ def parse_stored(row: "StoredChannel", registry: Registry[ChannelKind] = CHANNEL
 def list_specs(
     config: Config, rows: Iterable["StoredChannel"], registry: Registry[ChannelKind] = CHANNELS
 ) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
-    """All of them. Where the store has one of the same name, the file counts. A row that cannot run stops nobody."""
+    """All of them. If the store has one of the same name, the file counts. A row that cannot run stops nobody."""
     found, broken = {each.instance: each for each in list_file_specs(config, registry)}, []
     for row in rows:
         if row.instance in found:

@@ -1,7 +1,7 @@
 """The watch on instructions: what changed AGENTS.md without the gateway is kept as a version, too.
 
 An agent may write its own file, and so may a shell on the machine. Each minute the files of all groups here are looked
-at by their dates, and those that changed are read. What changes twice in between is seen once.
+at by their dates, and those that changed are read. A file that changes twice in between is seen once.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ def record_found(db: Db, found: Sequence[FoundText], before: int | None, now: in
 
 
 def _record_change(db: Db, found: FoundText, newest: NewestVersion | None, before: int | None, now: int) -> None:
-    """Of the first version nobody knows who wrote it."""
+    """Nobody knows who wrote the first version."""
     dated = found.is_dated and found.inode_changed_at <= now
     if newest is None:
         by, at = FIRST, min(found.changed_at, now)

@@ -1,8 +1,7 @@
 """Why a message has no answer: facts from the store, and one sentence with the step that helps. The decision is pure.
 
-Whoever wrote the message may read the sentence. So it names no id and no command, no other person, and no agent that
-only listens.
-"""
+The sentence may be read by the author of the message. So it names no id and no command, no other person, and no agent
+that only listens."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -66,7 +65,7 @@ class MissingAnswer(Struct, frozen=True):
 
 
 class _Rank(IntEnum):
-    """Of several groups that got a message, whose reason is told."""
+    """Choose whose reason is told, if several groups got a message."""
 
     DECISION, STOPPED, FAILED, WAITS, WORKS, REFUSED, QUIET, ANSWERED = range(8)
 

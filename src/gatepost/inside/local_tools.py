@@ -45,7 +45,7 @@ class LocalTool(msgspec.Struct, frozen=True):
 
 
 class BadArguments(Exception):
-    """What is wrong with them, for the model."""
+    """Return what is wrong with them, for the model."""
 
 
 def list_local_tools(*, shell: bool) -> list[McpTool]:

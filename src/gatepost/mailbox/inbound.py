@@ -142,9 +142,8 @@ class InboundWriter:
     ) -> None:
         """Make the file hold `rows`, which is every open row of the session; made if it is missing.
 
-        What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
-        before another one that is already written. Raises Locked or Corrupt.
-        """
+        Rows that ended meanwhile are removed. A row newer than all of `rows` stays: this projection may have been
+        computed before another one that is already written. Raises Locked or Corrupt."""
         try:
             try:
                 found = os.lstat(self._path)

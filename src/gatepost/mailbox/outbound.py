@@ -137,7 +137,7 @@ class OutboundDb:
     # Notes to ourselves.
 
     def mark(self, ids: Iterable[int], status: str) -> None:
-        """What became of these inbound rows here: processing, completed, failed."""
+        """The fate of these inbound rows here: processing, completed, failed."""
         self._run_many(
             "INSERT INTO processing_ack (message_id, status, status_changed) VALUES (?, ?, ?)"
             " ON CONFLICT (message_id) DO UPDATE SET status = excluded.status,"

@@ -26,7 +26,7 @@ def cap_rlimit(which: int, most: int) -> int:
 
 
 def lower_priority(pid: int) -> None:
-    """Let others go first. What the process started before keeps its own priority."""
+    """Let others go first. Processes that it started before keep their own priority."""
     with suppress(ProcessLookupError, PermissionError):
         os.setpriority(os.PRIO_PROCESS, pid, NICE)
 

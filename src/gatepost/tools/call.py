@@ -187,8 +187,8 @@ class HostAsker(Protocol):
 
 
 class WebPage(Struct, frozen=True, kw_only=True):
-    """What stands at an address. `picture`: its type, if it is one, and then the bytes. `problem`: why there is no
-    text. `cut`: it goes on, and what follows was not read."""
+    """The thing that stands at an address. `picture`: its type, if it is one, and then the bytes. `problem`: why there
+    is no text. `cut`: it goes on, and what follows was not read."""
 
     url: str  # that answered, after redirects
     code: int  # of HTTP

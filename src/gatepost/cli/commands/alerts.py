@@ -21,7 +21,7 @@ OWN: Mapping[str, output.Show] = {"told": lambda alert: alert.told or ("" if ale
 
 @click.group()
 def alert_command() -> None:
-    """What is not well, and who was told: list, mute, test."""
+    """List what is not well and who was told, mute it, send a test."""
 
 
 @alert_command.command("list")

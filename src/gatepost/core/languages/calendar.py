@@ -32,7 +32,8 @@ def render_clock(moment: datetime) -> str:
 
 
 def render_local(at: str) -> str:
-    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`. What is no time is shown as it is."""
+    """Render a moment (RFC 3339) in its own zone as `Friday, 20 November, 8:00`. Anything that is no time is shown as
+    it is."""
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a service manager is told of this process, by the protocol of systemd's notify socket: that it is ready, that it
+"""Words to a service manager about this process, by the protocol of systemd's notify socket: that it is ready, that it
 lives, that it stops. Without such a manager nothing is said."""
 
 import asyncio
@@ -31,7 +31,7 @@ class ServiceManager:
             _log.warning("the service manager was not told", said=lines[0], error=str(error))
 
     async def beat(self) -> None:
-        """Say that the event loop lives, until cancelled. Whoever does not get this far is started anew."""
+        """Say that the event loop lives, until cancelled. A process that does not get this far is started anew."""
         while self._address and self._period_s:
             self.notify("WATCHDOG=1")
             await asyncio.sleep(self._period_s / BEATS)

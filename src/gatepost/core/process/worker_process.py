@@ -1,7 +1,7 @@
 """A process of our own for work that may take too long, too much memory, or be attacked: parsing what others wrote.
 
 A thread would not do: it cannot be ended, and while it works it takes the interpreter from the event loop. Requests
-and answers are bytes behind their size; `worker_loop` is the other end. Whoever asks sets the deadline, and closes it.
+and answers are bytes behind their size; `worker_loop` is the other end. The caller sets the deadline, and closes it.
 """
 
 import asyncio

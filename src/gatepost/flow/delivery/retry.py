@@ -47,8 +47,9 @@ def load_retry_policy(config: Config) -> DeliveryRetryPolicy:
 
 
 def next_try(tries: int, error: Unavailable, now: int, policy: DeliveryRetryPolicy) -> RetryAt | GiveUp:
-    """After `tries` failed ones, this one included. What the platform asks for is honoured, be it more or less. By
-    default only a message's age ends the tries: an outage must not last longer than the pauses happen to add up to."""
+    """After `tries` failed ones, this one included. A wait that the platform asks for is honoured, be it more or less.
+    By default only a message's age ends the tries: an outage must not last longer than the pauses happen to add up
+    to."""
     if 0 < policy.most_tries <= tries:
         return GiveUp(f"{error} (given up after {tries} {'try' if tries == 1 else 'tries'})")
     if error.retry_after is None:

@@ -104,7 +104,7 @@ class MemoryMeanings:
         return PAUSE_S if last else None
 
     async def _read_entries(self, endpoint: EmbeddingEndpoint, folder: str, entries: Sequence[UnreadEntry]) -> None:
-        """Of one group. What its budget has no room for is looked for again later."""
+        """The entries of one group. What its budget has no room for is looked for again later."""
         if self._clock.now() < self._poor.get(folder, 0):
             return
         for at in range(0, len(entries), AT_ONCE):

@@ -3,6 +3,8 @@
 Nothing goes out twice by itself: what may have been said, done or answered before waits until somebody decides.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
@@ -13,7 +15,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests import unknown_rooms
-from gatepost.flow.requests.ask_approver import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.held_messages import HeldMessages, release_admitted
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
@@ -61,6 +63,45 @@ class BegunIncarnation(Struct, frozen=True):
     said: str
 
 
+class _RowsInFlight(Struct, frozen=True):
+    """The rows that one request decides about, all held. `waiting`: (row, message) of what is to be answered."""
+
+    effects: list[int]
+    waiting: list[tuple[int, int]]
+    calls: list[str]
+    due: list[str] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.effects) + len(self.waiting) + len(self.calls) + len(self.due)
+
+
+def _ask_about(
+    db: Db,
+    channels: ChannelInstances,
+    rules: AskingRules,
+    rows: _RowsInFlight,
+    now: int,
+    *,
+    name: str,
+    why: str,
+    about: Mapping[str, int],
+) -> AskedRequest:
+    """Show the owner one card about them. `about`: how many there are of each kind, in words."""
+    new = NewRequest(
+        kind=RequestKind.RESTORED,
+        name=name,
+        folder=ROOT_FOLDER,
+        input={kind: str(count) for kind, count in about.items() if count},
+        why=why,
+        quorum=1,
+    )
+    asked = ask(db, channels, rules, new, now)
+    incarnations.hold_waiting(db, rows.waiting, asked.request.id, asked.request.expires_at or now, now)
+    incarnations.add_rows(db, asked.request.id, rows.effects, rows.calls, rows.due)
+    return asked
+
+
 def begin_incarnation(
     db: Db,
     channels: ChannelInstances,
@@ -79,40 +120,29 @@ def begin_incarnation(
     ended = incarnations.end_turns(db, incarnations.REASON, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
     incarnations.hold_calls(db, calls, now)
-    due = incarnations.hold_tasks(db, incarnations.REASON, now)
+    rows = _RowsInFlight(effects, waiting, calls, incarnations.hold_tasks(db, incarnations.REASON, now))
     if not keep_cursors:
         channel_cursors.remove_positions(db)
     _end_ways_in(db, now)
     # What expired since the backup was decided, perhaps: no agent is told that nobody did.
     asked_before = waiting_requests.postpone(db, max(now - last, 0) if last is not None else 0)
     request_id, rooms = "", tuple[tuple[str, str], ...]()
-    if effects or waiting or calls or due:
+    if rows.count:
         about = {
             "perhaps said before": len(effects),
             "not answered": len(waiting),
             "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
-            "tasks that perhaps ran": len(due),
+            "tasks that perhaps ran": len(rows.due),
             "asked, perhaps decided before": asked_before,
         }
-        new = NewRequest(
-            kind=RequestKind.RESTORED,
-            name=f"incarnation {now}",
-            folder=ROOT_FOLDER,
-            input={name: str(count) for name, count in about.items() if count},
-            why=f"{_describe(reason, source)}. Whatever was said since then is not known here. {_BACK} {_SHOW}",
-            quorum=1,
-        )
-        asked = ask(db, channels, rules, new, now)
+        why = f"{_describe(reason, source)}. Whatever was said since then is not known here. {_BACK} {_SHOW}"
+        asked = _ask_about(db, channels, rules, rows, now, name=f"incarnation {now}", why=why, about=about)
         request_id, rooms = asked.request.id, asked.rooms
-        incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
-        incarnations.add_rows(db, request_id, effects, calls, due)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
         rooms = add_owner_notices(db, channels, f"incarnation:{now}", f"{render_incarnation(begun)}. {_BACK}", now)
-    return BegunIncarnation(
-        begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls) + len(due))
-    )
+    return BegunIncarnation(begun, rooms, render_incarnation(begun, rows.count))
 
 
 def hold_group(
@@ -123,7 +153,8 @@ def hold_group(
     ended = incarnations.end_turns(db, incarnations.REASON, now, folder)
     waiting, calls = incarnations.list_waiting(db, folder), incarnations.list_allowed_calls(db, folder)
     incarnations.hold_calls(db, calls, now)
-    if not effects and not waiting and not calls:
+    rows = _RowsInFlight(effects, waiting, calls)
+    if not rows.count:
         return ()
     about = {
         "perhaps said before": len(effects),
@@ -131,18 +162,8 @@ def hold_group(
         "perhaps answered before": len(ended),
         "allowed, perhaps not done": len(calls),
     }
-    new = NewRequest(
-        kind=RequestKind.RESTORED,
-        name=f"group {folder} {now}",
-        folder=ROOT_FOLDER,
-        input={name: str(count) for name, count in about.items() if count},
-        why=f"{folder} was put back from a backup: {source}. {_SHOW}",
-        quorum=1,
-    )
-    asked = ask(db, channels, rules, new, now)
-    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
-    incarnations.add_rows(db, asked.request.id, effects, calls)
-    return asked.rooms
+    why = f"{folder} was put back from a backup: {source}. {_SHOW}"
+    return _ask_about(db, channels, rules, rows, now, name=f"group {folder} {now}", why=why, about=about).rooms
 
 
 def _end_ways_in(db: Db, now: int) -> None:
@@ -160,23 +181,15 @@ def ask_about_failover(db: Db, channels: ChannelInstances, rules: AskingRules, n
         return ()
     effects, waiting = database_lives.list_held(db), database_lives.list_waiting(db)
     calls, due = incarnations.pop_failover_rows(db)
+    rows = _RowsInFlight(effects, waiting, calls, due)
     about = {
         "perhaps said before": len(effects),
         "perhaps answered before": max(0, life.held - len(effects) - len(calls) - len(due)),
         "allowed, perhaps not done": len(calls),
         "tasks that perhaps ran": len(due),
     }
-    new = NewRequest(
-        kind=RequestKind.RESTORED,
-        name=f"failover {life.name}",
-        folder=ROOT_FOLDER,
-        input={name: str(count) for name, count in about.items() if count},
-        why=f"The database failed over to a standby that may have forgotten the last moments. {_SHOW}",
-        quorum=1,
-    )
-    asked = ask(db, channels, rules, new, now)
-    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
-    incarnations.add_rows(db, asked.request.id, effects, calls, due)
+    why = f"The database failed over to a standby that may have forgotten the last moments. {_SHOW}"
+    asked = _ask_about(db, channels, rules, rows, now, name=f"failover {life.name}", why=why, about=about)
     database_lives.set_request(db, life.name, asked.request.id)
     return asked.rooms
 
@@ -221,8 +234,8 @@ def follow(
 
 
 def _release_unrouted(db: Db, channels: ChannelInstances, held: HeldMessages, now: int) -> tuple[str, ...]:
-    """What waited for a word about its sender or room waits for that on, unless it would be let in by now. The sessions
-    to wake."""
+    """A message that waited for a word about its sender or room goes on waiting, unless it would be let in by now. The
+    sessions to wake."""
     asked = {entry.id: _find_question(db, entry, message) for entry, message in held}
     named = [(replace(entry, reason=found.id) if (found := asked[entry.id]) else entry, each) for entry, each in held]
     woken, left = release_admitted(db, channels, named, now)

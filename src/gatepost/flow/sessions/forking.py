@@ -102,7 +102,7 @@ class SessionForker:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by group
 
     async def fork(self, wish: ForkRequest, write: ForkWriter) -> ForkedSession:
-        """Whoever asked may be gone before it is done: it is done or undone all the same."""
+        """The person who asked may be gone before it is done: it is done or undone all the same."""
         return await run_to_completion(self._fork(wish, write))
 
     async def fork_topic(self, call: ToolCall, parent_id: str, topic: str, *, force: bool) -> ForkedSession:
@@ -216,7 +216,7 @@ class SessionForker:
             raise Unavailable("a fork", error.strerror or str(error)) from None
 
     async def _remove(self, session_id: str, part: str) -> None:
-        """What cannot be removed now is left to retention."""
+        """Files that cannot be removed now are left to retention."""
         with suppress(GatepostError, OSError):
             await self._threads.run(f"fork {session_id}", remove_files, self._home, f"{session_id}{part}")
 

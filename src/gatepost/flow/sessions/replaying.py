@@ -85,14 +85,14 @@ class SessionReplayer:
         self._events, self._threads = events, threads
 
     async def replay_session(self, call: ToolCall, source_id: str, wish: ReplayWish) -> StartedReplay:
-        """For an agent. Whoever asked it to is behind the replay, and pays for it."""
+        """For an agent. The person who asked for it is behind the replay, and pays for it."""
         chain = await call.read(call.chain)
         return await self.start(source_id, wish, call.caller.folder, call.write, chain)
 
     async def start(
         self, source_id: str, wish: ReplayWish, by: str, write: ForkWriter, chain: OriginChain | None = None
     ) -> StartedReplay:
-        """Whoever asked may be gone before it is done: it is done or undone all the same."""
+        """The person who asked may be gone before it is done: it is done or undone all the same."""
         return await run_to_completion(self._start(source_id, wish, by, write, chain or OriginChain()))
 
     async def _start(

@@ -56,7 +56,8 @@ class Ending(Struct, frozen=True):
         return Ending(self.cause, retry, self.counts and later.counts, self.final or later.final)
 
     def during(self, shortage: str) -> "Ending":
-        """The same while the machine lacks something. Whoever took too much themselves goes on for no other reason."""
+        """The same while the machine lacks something. A session that took too much itself goes on for no other
+        reason."""
         if not shortage or self.final or not self.counts or self.retry is not Retry.NEXT:
             return self
         return Ending(shortage, Retry.LATER)
@@ -126,7 +127,7 @@ def check_timeouts(facts: SessionTiming, patience: SessionTimeouts) -> SessionVe
 
 
 def _check_turn_timeouts(facts: SessionTiming, taken: int, patience: SessionTimeouts) -> SessionVerdict:
-    """What a tool said about its own patience does not count here: a turn may take so long, and no longer."""
+    """The patience of a single tool does not count here: a turn may take so long, and no longer."""
     if facts.time_up_at is not None:
         return SessionVerdict.OVERTIME if facts.now - facts.time_up_at > patience.interrupt else SessionVerdict.KEEP
     if facts.waiting_since is not None:  # a person's time is not the agent's

@@ -1,6 +1,6 @@
 """A stop as one unit of the store: the open turn ends, what waits behind it is cancelled, and the notice is written.
 
-Whoever orders a stop runs this in the transaction that accepts the order. So an accepted stop is carried out whatever
+This runs in the transaction that accepts the order. So an accepted stop is carried out whatever
 happens to this process afterwards; the sandbox is killed next, and nothing that it still says is taken.
 """
 

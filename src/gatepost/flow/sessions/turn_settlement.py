@@ -274,7 +274,7 @@ def _add_waiting_notice(
 
 
 def add_place_notice(db: Db, deps: SessionDeps, session_id: str) -> tuple[str, str] | None:
-    """Whoever waits because all places are taken is told once for their message. The room to ring, None if nobody is
+    """People who wait because all places are taken are told once for their message. The room to ring, None if nobody is
     told: nobody waits any more, or no person does."""
     session, waiting = sessions.get(db, session_id), inbox.list_open(db, session_id)
     if session is None or session.agent or turns.find_open(db, session_id) is not None or not waiting:

@@ -83,7 +83,8 @@ class SessionSlots:
         return max(0, max(1, self.most - 1) - len(self._awake_in_background))
 
     def request_wake(self, session_id: str, folder: str, *, background: bool = False) -> None:
-        """Stand in line, once. Who stands there for a schedule and is asked by a person goes to the people's."""
+        """Stand in line, once. A session that stands there for a schedule and is asked by a person goes to the
+        people's."""
         if not background:
             self._background.discard(session_id)
         if session_id in self:

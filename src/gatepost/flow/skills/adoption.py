@@ -1,5 +1,5 @@
 """The adoption of what agents had in `skills/` before skills were locked. It was listed without anybody's word until
-then, so it is kept as it was on the day of the upgrade, once. What comes into these folders later is a draft.
+then, so it is kept as it was on the day of the upgrade, once. A file that comes into these folders later is a draft.
 
 It is done before an agent of the group runs, so that nobody can add to it.
 """

@@ -1,8 +1,7 @@
 """The front matter of a SKILL.md, as others write it: YAML between two lines of dashes.
 
-Everything is read as text, so no date, number or tag becomes something else. What is no YAML, such as a description
-with a colon in it, is read line by line. Never run inside a sandbox, nor on the event loop.
-"""
+Everything is read as text, so no date, number or tag becomes something else. Text that is no YAML, such as a
+description with a colon in it, is read line by line. Never run inside a sandbox, nor on the event loop."""
 
 import json
 import re

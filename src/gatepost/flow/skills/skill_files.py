@@ -56,7 +56,7 @@ class SkillTree(Struct, frozen=True):
         return next((each.data for each in self.files if each.path == path), None)
 
     def put(self, path: str, data: bytes) -> "SkillTree":
-        """Return a tree with another content of one file. What was executable stays so."""
+        """Return a tree with another content of one file. Executable files stay so."""
         executable = any(each.executable for each in self.files if each.path == path)
         others = [each for each in self.files if each.path != path]
         return make_tree([*others, SkillFile(path, executable, data)])
@@ -148,7 +148,7 @@ class FolderReader:
 
 
 def find_skill_folders(paths: Collection[str]) -> list[str]:
-    """Return the folders that are skills, '' for the place itself. What lies in a skill belongs to it."""
+    """Return the folders that are skills, '' for the place itself. Every file in a skill belongs to it."""
     tops = {path.rpartition("/")[0] for path in paths if _is_main(path.rpartition("/")[2])}
     if "" in tops:
         return [""]
@@ -184,7 +184,7 @@ def read_tree(reader: SkillReader, paths: Collection[str], folder: str) -> Skill
 
 
 def read_draft(root: UntrustedFolder, place: str, *, lenient: bool = False) -> SkillTree:
-    """Read the skill that lies at a place of an agent's folder. What is too much is seen before a byte is read."""
+    """Read the skill that lies at a place of an agent's folder. Too much is seen before a byte is read."""
     reader = FolderReader(root, place, lenient=lenient, most=MOST_IN_DRAFT)
     try:
         paths = reader.list_paths()

@@ -1,4 +1,4 @@
-"""Where skills come from: a folder, a zip file or a git repository, each read within bounds.
+"""The sources of skills: a folder, a zip file or a git repository, each read within bounds.
 
 An origin is `PLACE`, `PLACE#FOLDER` or `URL@REF#FOLDER`, so that the same skill can be read again. A repository is
 cloned without hooks, templates, links and submodules into a folder of ours, which is removed afterwards.
@@ -118,7 +118,7 @@ def _read_path(home: Home, origin: str, now: int, name: str) -> list[ReadSkill]:
 
 
 def check_outside(home: Home, path: Path) -> None:
-    """What agents write is read by other ways, which follow no link of theirs."""
+    """Files that agents write are read by other ways, which follow no link of theirs."""
     real = path.resolve()
     if any(real.is_relative_to(each.resolve()) for each in (home.path, home.groups, home.sessions)):
         raise Invalid("source", "lies in the gateway's own home; a draft of an agent is named like acme/eng:NAME")

@@ -1,7 +1,7 @@
 """The context window of a model: how many tokens it can have before it, and who says so; and whether it sees pictures.
 
 The group's option `context` comes first, then the endpoint's list of models, then the vendors' table, then a careful
-guess. What an endpoint refused or cut teaches more than any of them. It is kept beside the conversations, and holds for
+guess. An endpoint's refusal or cut teaches more than any of them. It is kept beside the conversations, and holds for
 as long as those that came before it say what they said then.
 """
 

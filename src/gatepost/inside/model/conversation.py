@@ -117,7 +117,7 @@ class AssistantMessage(msgspec.Struct, frozen=True):
 
 
 class SummaryMessage(UserMessage, frozen=True):
-    """What is left of the messages that a summary stands for."""
+    """The rest of the messages that a summary stands for."""
 
 
 ConversationMessage = UserMessage | AssistantMessage

@@ -1,6 +1,5 @@
-"""What of a conversation a model is shown: as much as its window has room for. The older part is summed up before the
-window is full. What an endpoint counts, refuses or cuts teaches how much fits.
-"""
+"""The part of a conversation that a model is shown: as much as its window has room for. The older part is summed up
+before the window is full. An endpoint's counts, refusals and cuts teach how much fits."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -58,7 +57,7 @@ _SKETCHED = frozenset({TurnErrorClass.FATAL, TurnErrorClass.OVERFLOW, TurnErrorC
 
 
 class ContextLimits(msgspec.Struct, frozen=True):
-    """What the group says. `learns`: it does not say how large the window is."""
+    """The sizes that the group sets. `learns`: it does not say how large the window is."""
 
     answer: int  # tokens
     history: int = 0  # bytes of messages; 0: as many as fit
@@ -207,7 +206,7 @@ class ConversationContext:
         return 0 if is_cut else read, False
 
     def _get_figure(self) -> TokenFigure | None:
-        """What the endpoint counted last, of this model in this conversation."""
+        """The last count of the endpoint, of this model in this conversation."""
         if self._figure is not None:
             return self._figure
         return next(self._list_figures(reversed(self._get_conversation().entries)), None)

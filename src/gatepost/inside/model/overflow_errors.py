@@ -13,7 +13,7 @@ LONGEST = 4000  # characters of an error that are looked at
 
 
 class ContextOverflow(msgspec.Struct, frozen=True):
-    """What an endpoint says about a request that is too large. 0: it does not say. `answer`: not the request is too
+    """The words of an endpoint about a request that is too large. 0: it does not say. `answer`: not the request is too
     large, but the answer that it asks for, which may have so many tokens."""
 
     limit: int = 0

@@ -121,7 +121,7 @@ def render(rows: Sequence[InboundRow], context: PromptContext, observed: Sequenc
 
 
 def _memories(rows: Sequence[InboundRow]) -> list[str]:
-    """What is remembered that may matter to these rows, each entry once."""
+    """Memories that may matter to these rows, each entry once."""
     lines: dict[object, str] = {}
     for row in rows:
         given = row.content.get("memories")

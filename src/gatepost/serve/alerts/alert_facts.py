@@ -1,4 +1,4 @@
-"""The facts that alerts are made of. What is in memory is read at each look; files, programs and the store are asked
+"""The facts that alerts are made of. Facts in memory are read at each look; files, programs and the store are asked
 every half a minute, off the event loop."""
 
 import asyncio
@@ -177,7 +177,7 @@ class AlertFactReader:
             return None
 
     async def _read_slow(self, now: int) -> AlertFacts:
-        """What cannot be looked at is left open; the doctor says why."""
+        """Return the facts; those that cannot be found are left open, and the doctor says why."""
         sources, config = self._sources, self._sources.config
         facts = AlertFacts(now=now, backup_days=config[BACKUP_DAYS], is_open_by_choice=config[KIND] == "process")
         try:

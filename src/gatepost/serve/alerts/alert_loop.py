@@ -37,7 +37,7 @@ _log = log.get("alerts")
 
 
 class AlertLook(Struct, frozen=True):
-    """What this gateway sees at a moment. `tells`: it is the one that tells."""
+    """The conditions that this gateway sees at a moment. `tells`: it is the one that tells."""
 
     seen: SeenConditions
     gateway: str

@@ -1,4 +1,4 @@
-"""Messages about alerts: whom to tell, where, and the rows that say so. What was told is written down in the
+"""Messages about alerts: whom to tell, where, and the rows that say so. A message is written down in the
 transaction that makes its message.
 
 An owner reads it on the first of their channels that works, else another admin. E-mail and push notes come after the
@@ -112,7 +112,8 @@ def _list_admins(db: Db, owners: Collection[str]) -> list[str]:
 
 
 def send(db: Db, way: WaysToPeople, planned: AlertMessages, now: int) -> tuple[Room, ...]:
-    """Write down what is said, and to whom. The rooms to ring, once it is committed. What nobody can be told waits."""
+    """Write down what is said, and to whom. The rooms to ring, once it is committed. An alert that nobody can be told
+    waits."""
     alerts.forget(db, [each.id for each in planned.forgotten])
     alerts.end(db, [each.id for each in planned.ended], "", now)
     rooms = list_rooms(db, way)
@@ -154,7 +155,8 @@ def _send_begin(
 def _send_end(
     db: Db, way: WaysToPeople, rooms: Sequence[AlertRoom], some: Sequence[Alert], text: str, now: int
 ) -> list[Room]:
-    """Where the begin was told, if that works. If the begin never went out, it is withdrawn, and nothing is said."""
+    """Return the chat where the begin was told, if that works. If the begin never went out, it is withdrawn, and
+    nothing is said."""
     told = [each for each in some if not _withdraw(db, each, now)]
     alerts.end(db, [each.id for each in some if each not in told], "", now)
     if not told or not rooms:

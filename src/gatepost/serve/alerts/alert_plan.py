@@ -1,9 +1,8 @@
 """Decisions about alerts: what begins, what is over, who is told when. Pure.
 
-What comes and goes is no storm. It has to last before it is told, and to be over for a while before that is told: the
-longer, the more often it came back. In an hour there is a bounded number of messages; the last of them tells of all
-that would go beyond it.
-"""
+A condition that comes and goes is no storm. It has to last before it is told, and to be over for a while before that is
+told: the longer, the more often it came back. In an hour there is a bounded number of messages; the last of them tells
+of all that would go beyond it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, time, tzinfo
@@ -74,7 +73,8 @@ def check_alerts(home: Home, config: Config) -> None:
 
 
 class AlertChanges(Struct, frozen=True):
-    """What the store is told of a look: conditions that began, rows by id with a new detail, rows that are cleared."""
+    """The changes that a look makes in the store: conditions that began, rows by id with a new detail, rows that are
+    cleared."""
 
     begun: Mapping[AlertKey, str] = {}
     seen: Mapping[str, str] = {}
@@ -124,7 +124,7 @@ class AlertCircumstances(Struct, frozen=True, kw_only=True):
 
 
 class AlertMessages(Struct, frozen=True):
-    """What is to be said now: each by itself, and the rest in one message. `forgotten` passed before it was told of;
+    """Messages that are due: each by itself, and the rest in one. `forgotten` passed before it was told of;
     `ended` is over, and nobody is told so."""
 
     begins: tuple[Alert, ...] = ()

@@ -41,7 +41,7 @@ class Expiry(Struct, frozen=True):
 
 
 class AlertFacts(Struct, frozen=True, kw_only=True):
-    """What was looked at. None: it could not be, so nothing is known of it, and nothing is over."""
+    """The facts that were looked at. None: it could not be, so nothing is known of it, and nothing is over."""
 
     now: int
     channels: Sequence[ChannelReport] | None = None
@@ -361,7 +361,7 @@ class SeenConditions(Struct, frozen=True):
 
 
 def find_conditions(facts: AlertFacts, wanted: Iterable[Condition], gateway: str = "") -> SeenConditions:
-    """`gateway`: this one, if several share the store. Of each condition a bounded number of subjects counts."""
+    """`gateway`: this one, if several share the store. Each condition counts for a bounded number of subjects."""
     found, looked = dict[AlertKey, str](), set[str]()
     for condition in wanted:
         observed = condition.find(facts)

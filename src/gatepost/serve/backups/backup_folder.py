@@ -83,7 +83,7 @@ class BackupFile(Struct, frozen=True, kw_only=True):
 
 
 class BackupManifest(Struct):
-    """What a backup says of itself. One of before 0.3 says nothing."""
+    """The words of a backup about itself. One of before 0.3 says nothing."""
 
     made_at: int = 0
     version: str = ""

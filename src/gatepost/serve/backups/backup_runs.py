@@ -120,7 +120,7 @@ async def run_program(words: Sequence[str]) -> tuple[int, bytes, str]:
 
 
 async def _read(stream: asyncio.StreamReader) -> bytes:
-    """What is too much is read and forgotten, so that nobody waits for a full pipe."""
+    """Too much is read and forgotten, so that nobody waits for a full pipe."""
     kept = bytearray()
     while chunk := await stream.read(64 * 1024):
         kept += chunk[: max(0, LARGEST_REPORT - len(kept))]

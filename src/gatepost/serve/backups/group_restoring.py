@@ -174,7 +174,8 @@ def _put_rows(
 
 
 def _move_out(root: UntrustedFolder, path: str, plan: GroupPlan) -> None:
-    """What is there and was not moved yet. A path that has come is not moved out again: it is no longer in `then`."""
+    """Files that are there and were not moved yet. A path that has come is not moved out again: it is no longer in
+    `then`."""
     aside = f"{PLACE}/{NOW}/{path}"
     has_come = path in plan.into and not root.exists(f"{PLACE}/{THEN}/{path}")
     if has_come or root.exists(aside) or not root.exists(path):

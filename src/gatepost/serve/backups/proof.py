@@ -43,7 +43,7 @@ class _Trial(Struct, frozen=True):
 
 
 def prove(source: Path, identity: str = "", python: Path = Path(sys.executable)) -> BackupProof:
-    """`python`: of the version that tries it. It blocks, for seconds to minutes. What fails is in the answer."""
+    """`python`: of the version that tries it. It blocks, for seconds to minutes. Failures are in the answer."""
     begun, steps = time.monotonic(), list[str]()
     trouble = ""
     try:
@@ -73,7 +73,8 @@ def prove(source: Path, identity: str = "", python: Path = Path(sys.executable))
 
 @contextmanager
 def _make_home(source: Path) -> Iterator[Home]:
-    """Where there is room, and where paths are short enough for sockets: beside the temporary files, or the backup."""
+    """Find a folder with room, and with a path that is short enough for sockets: beside the temporary files, or the
+    backup."""
     wanted, places = source.stat().st_size * ROOM, (Path(tempfile.gettempdir()), source.parent)
     for place in places:
         if shutil.disk_usage(place).free < wanted:

@@ -107,7 +107,7 @@ def _check_links(
 
 
 def _check_room(target: Path, entry: tarfile.TarInfo) -> None:
-    """What is small in an archive may be large on a disk."""
+    """A file that is small in an archive may be large on a disk."""
     if entry.sparse is not None:
         raise SetupError(f"{entry.name[:120]!r} in the backup has holes, and in none of ours; nothing was restored")
     if entry.size and shutil.disk_usage(target).free < entry.size + LEAST_FREE:

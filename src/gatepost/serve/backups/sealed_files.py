@@ -1,7 +1,7 @@
 """Files that only a recipient can open, in the format of age: `age -d` opens each without us.
 
 A backup is sealed to recipients, whose identities need not be on this machine. The emergency kit is sealed by a
-passphrase. Files go through in pieces. What was changed or cut does not open.
+passphrase. Files go through in pieces. A file that was changed or cut does not open.
 """
 
 import hashlib
@@ -126,7 +126,7 @@ def measure_digest(path: Path) -> str:
 def open_plain(path: Path, identity: str = "") -> Iterator[BinaryIO]:
     """Open a file to be read from its begin to its end, sealed or not. Nothing of it is on a disk in the clear.
 
-    Whoever reads must not trust it before the block has ended: only then is its end known to be genuine.
+    The reader must not trust it before the block has ended: only then is its end known to be genuine.
     """
     if not is_sealed(path):
         with path.open("rb") as file:

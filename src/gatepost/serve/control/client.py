@@ -147,5 +147,5 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def _make_strange() -> Unavailable:
-    """Return the error of an answer that cannot be read. Whoever gave it had the whole request, and may have acted."""
+    """Return the error of an answer that cannot be read. Its giver had the whole request, and may have acted."""
     return Unavailable("the gateway", STRANGE, uncertain=True)

@@ -141,7 +141,7 @@ def list_fields(args: type[Struct]) -> tuple[ArgumentField, ...]:
 
 
 def list_inputs(args: type[OperationArgs[Any]]) -> list[ArgumentField]:
-    """Return the fields of a declaration. Of a change, each setting is one: `values.name`."""
+    """Return the fields of a declaration. Each setting of a change is one: `values.name`."""
     found: list[ArgumentField] = []
     for field in list_fields(args):
         settings = list_fields(field.kind) if field.is_change else ()

@@ -145,7 +145,8 @@ _OWNERS = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp", "library
 
 
 async def find_local(upstream: Upstream, bases: tuple[str, ...] = ()) -> LocalFindings:
-    """Return what serves models on this machine, or at these addresses. What does not answer soon is not there."""
+    """Return what serves models on this machine, or at these addresses. A server that does not answer soon is not
+    there."""
     wanted = bases or tuple(f"{HERE}:{port}" for port in PORTS)
     found = await asyncio.gather(*(_inspect(upstream, _strip(base)) for base in wanted))
     models = [model for each in found if each is not None for model in each.models]

@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 
 class UpgradeState(Struct, frozen=True, kw_only=True):
-    """What the way back needs. `new`, `old`: environments. `switched`: the place leads to `new`."""
+    """The facts that the way back needs. `new`, `old`: environments. `switched`: the place leads to `new`."""
 
     place: str
     old: str

@@ -1,7 +1,7 @@
 """Trusted reverse proxies: the person whom one has signed in, and the address that a request really comes from.
 
 A proxy names both in headers. Everybody can send these: they count from trusted peers alone, and nobody is trusted
-unless it is set. Of an address header, only what the trusted proxies themselves added is believed.
+unless it is set. Only what the trusted proxies themselves added to an address header is believed.
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
 """The two ceremonies of passkeys: what a browser is asked for, and whether its answer proves anything. Pure.
 
 A passkey is tied to a host by the browser, and signs where it was asked. So a page elsewhere that looks like ours gets
-nothing which works here. Whoever imports this loads the library.
+nothing which works here. An import of this loads the library.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """Alerts: what is not well, one row for as long as it lasts, and what was said about it.
 
-There is one open row for each condition and subject, however many gateways see it. What was said is written down in the
+There is one open row for each condition and subject, however many gateways see it. A message is written down in the
 transaction that makes the message, so a crash in between neither loses nor repeats one.
 """
 

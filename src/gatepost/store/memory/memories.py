@@ -31,7 +31,7 @@ STEM = 6  # letters: what a word ends with hardly matters in most languages
 
 
 class MemoryScope(StrEnum):
-    """Who may be told of an entry."""
+    """The people who may be told of an entry."""
 
     PERSON = "person"  # one person, where nobody else reads
     ROOM = "room"  # one room
@@ -52,7 +52,7 @@ _READERS = {
 
 
 class MemoryTrust(StrEnum):
-    """Where an entry comes from."""
+    """The origin of an entry."""
 
     OPERATOR = "operator"
     MEMBER = "member"  # said by somebody who belongs to the group
@@ -320,7 +320,7 @@ def replace(db: Db, old: Memory, new: Memory, by: str) -> Memory:
 
 def end(db: Db, ids: Iterable[int], by: str, now: int, trust: MemoryTrust = MemoryTrust.OPERATOR) -> list[int]:
     """End entries that are in force; return those. They can be looked up until there are too many. `trust`: of whoever
-    wants it. What the operator ends is not among what `undo` restores."""
+    wants it. Entries that the operator ends are not among those that `undo` restores."""
     ended: list[int] = []
     folders = set[str]()
     ended_trust = "" if trust is MemoryTrust.OPERATOR else trust.value

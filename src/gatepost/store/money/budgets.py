@@ -328,7 +328,7 @@ def _find_beginning(db: Db, session_id: str) -> int | None:
 
 
 def _read_capped(db: Db, scope: BudgetScope, cap: Cap, session_id: str, starts_at: int) -> BudgetStatus:
-    """In one statement, which sees a call either set aside or booked. What is set aside are the calls that run."""
+    """In one statement, which sees a call either set aside or booked. Sums set aside are those of calls that run."""
     is_turn = scope.kind is BudgetScopeKind.TURN
     span, ends_at = (CapSpan.TURN, 0) if is_turn else (CapSpan.SESSION, NEVER)
     row = db.row(

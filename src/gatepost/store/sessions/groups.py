@@ -122,7 +122,7 @@ def list_ancestors(db: Db, folder: str) -> list[Group]:
 
 
 def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
-    """Set columns by name. Of a table some entries are set; None takes one out. With another provider the models go
+    """Set columns by name. Some entries of a table are set; None takes one out. With another provider the models go
     that conversations chose: they were the other one's. So it is with groups below that name none."""
     group = get(db, folder)
     if group is None:

@@ -40,7 +40,7 @@ REREAD = (SkillSource.PATH, SkillSource.ZIP, SkillSource.GIT)  # places that can
 
 
 class SkillFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the files of a skill say of it. Nothing of it is believed: it is shown to whoever decides."""
+    """The words of a skill's files about it. Nothing of it is believed: it is shown to whoever decides."""
 
     name: str = ""  # by which it would be agreed to
     license: str = ""

@@ -181,7 +181,7 @@ class DiskUsageMeter:
         return await asyncio.get_running_loop().run_in_executor(self._memory, fn, *args)
 
     def measure(self, trees: Iterable[DiskTree], files: int) -> dict[Path, TreeUsage]:
-        """May take long: it stops behind `files` of them in a tree. What is not there takes nothing."""
+        """May take long: it stops behind `files` of them in a tree. A missing folder takes nothing."""
         found = {}
         for each in trees:
             try:

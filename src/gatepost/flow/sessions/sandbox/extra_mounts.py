@@ -181,7 +181,8 @@ def may_write(path: Path, uid: int | None) -> bool:
 
 
 def make_mount_points(home: Home, session_id: str, granted: Iterable[GrantedMount], group: int | None) -> None:
-    """Where they are mounted over, in the session's folder, which is read-only inside. What was there before goes."""
+    """The places that they are mounted over, in the session's folder, which is read-only inside. Anything that was
+    there before goes."""
     mode, owner = (0o700, None) if group is None else (0o750, 0)
     with open_untrusted(home.sessions) as sessions:
         for name in ("extra", "project"):

@@ -63,7 +63,7 @@ def parse_worktree_path(home: Home, cwd: str) -> tuple[str, str, str] | None:
 
 
 def worktree_mount(home: Home, project: str, slug: str) -> GrantedMount:
-    """Its folder, writable. What is above it is the host's alone, so nobody can put another in its place."""
+    """Its folder, writable. The folders above it are the host's alone, so nobody can put another in its place."""
     with open_untrusted(home.worktrees) as root:
         found = root.stat(f"{project}/{slug}")
     if not stat.S_ISDIR(found.st_mode):

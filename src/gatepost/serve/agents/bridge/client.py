@@ -1,6 +1,6 @@
 """The client's side: its messages from stdin, messages to stdout, and everything else to stderr.
 
-Of a message, only what the transport needs is read. Everything else passes as it is.
+Only what the transport needs is read of a message. Everything else passes as it is.
 """
 
 from __future__ import annotations

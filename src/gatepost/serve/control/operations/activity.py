@@ -92,7 +92,7 @@ class _Found(Struct, frozen=True, kw_only=True):
 
 
 class _Look(Struct, frozen=True, kw_only=True):
-    """What is wanted of each row. `names`: all identities of the person."""
+    """The fields that are wanted of each row. `names`: all identities of the person."""
 
     args: ListActivityArgs
     since: int

@@ -207,7 +207,7 @@ async def wake(deps: OperationDeps, args: WakeGroupArgs) -> GroupRestAnswer:
 async def _change_rest(
     deps: OperationDeps, folder: str, change: Callable[[Db], GroupRestAnswer], **given: Any
 ) -> GroupRestAnswer:
-    """What is awake ends after its turn, and what waits is looked at now."""
+    """Sessions that are awake end after their turns, and messages that wait are looked at now."""
     answer = await deps.write(change, **given)
     deps.events.group(folder)
     deps.events.tasks()

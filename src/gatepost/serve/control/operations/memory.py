@@ -237,7 +237,7 @@ async def undo_memories(deps: OperationDeps, args: UndoMemoriesArgs) -> UndoneMe
 
 @operation
 async def import_memories(deps: OperationDeps, args: ImportMemoriesArgs) -> ImportedMemories:
-    """The same. What is there already is left as it is, so an import that broke off can be made again."""
+    """The same. Entries that are there already are left as they are, so an import that broke off can be made again."""
     now, new = deps.clock.now(), _read_entries(args.entries)
     texts = {_check_text(each.text): clean(each.about).strip()[:LONGEST_ABOUT] for each in new}
     left = list(texts.items())
@@ -322,7 +322,7 @@ async def sync_memory(deps: OperationDeps, args: SyncMemoryArgs) -> SyncedMemory
 
 
 def _apply_changes(db: Db, *, folder: str, part: ViewChanges, by: str, now: int) -> SyncedMemory:
-    """Make a person's words of what they have seen. What has changed since then is left alone."""
+    """Make a person's words of what they have seen. Entries that have changed since then are left alone."""
     _check_group(db, folder)
     pairs = [(split_line(each.text), each.below) for each in part.added]
     known = {render_entry(each) for each in memory_views.list_same(db, folder, [text for (_, text), _ in pairs], now)}

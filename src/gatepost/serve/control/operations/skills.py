@@ -1,4 +1,5 @@
-"""Skills: list, show, read, agree, remove. What is read is kept by its digest, so a person agrees to what was shown."""
+"""Skills: list, show, read, agree, remove. Skills that were read are kept by their digests, so a person agrees to what
+was shown."""
 
 import asyncio
 from collections.abc import Iterable, Sequence

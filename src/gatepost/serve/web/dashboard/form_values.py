@@ -1,6 +1,6 @@
 """Values that a form offers and shows: agents and rooms to pick, and the settings of an agent as they are now.
 
-Whoever may not see them fills in the form without.
+People who may not see them fill in the form without.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ async def _name_agent(request: PageRequest, field: FormInput) -> FormInput:
 
 
 async def _fill_words(request: PageRequest, inputs: list[FormInput], entry: str) -> list[FormInput]:
-    """Whoever corrects an entry begins with its words."""
+    """A correction of an entry begins with its words."""
     try:
         found = await request.ask(ExplainMemoryArgs(id=int(entry) if entry.isascii() and entry.isdigit() else 0))
     except GatepostError:
@@ -169,7 +169,7 @@ def list_zones() -> tuple[str, ...]:
 
 
 def _fill(field: FormInput, offered: tuple[str, ...], now: str) -> FormInput:
-    """What holds now stands where an example would."""
+    """The present value stands where an example would."""
     return replace(field, offered=offered, example=now or field.example)
 
 

@@ -333,7 +333,7 @@ def _get_viewed(request: Request) -> User | None:
 
 
 def _is_view_lost(request: Request) -> bool:
-    """Return True if an owner saw the page as somebody who is gone. What they press next was meant for that page."""
+    """Return True if an owner saw the page as somebody who is gone. Their next press was meant for that page."""
     return bool(getattr(request.state, "is_view_lost", False))
 
 

@@ -1,7 +1,7 @@
 """The form of an operation, made from its declaration; the arguments that come back from it; and the words and links of
 its answer.
 
-An answer is to be seen on the page of what the operation has made. What nobody can read again is shown once.
+An answer is to be seen on the page of what the operation has made. An answer that nobody can read again is shown once.
 """
 
 import json

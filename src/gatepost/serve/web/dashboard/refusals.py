@@ -38,7 +38,7 @@ class FormRefusal(Struct, frozen=True, kw_only=True):
 
 
 class KnownPlaces(Struct, frozen=True, kw_only=True):
-    """Where this person may go: `pages` that they may see, and whether they may run an operation."""
+    """The places where this person may go: `pages` that they may see, and whether they may run an operation."""
 
     pages: Iterable[Page]
     operations: Registry[Operation]
@@ -54,7 +54,7 @@ def make_refusal(
 
 
 def find_field(operation: Operation, error: GatepostError, sent: Mapping[str, str]) -> str:
-    """Return the input that an error is about, '' for none. What is not there is named by one of them."""
+    """Return the input that an error is about, '' for none. A thing that is not there is named by one of them."""
     names = [each.name for each in list_inputs(operation.args)]
     if isinstance(error, NotFound):
         return next((name for name, text in sent.items() if name in names and text.strip() == error.name), "")

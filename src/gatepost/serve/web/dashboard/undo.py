@@ -1,6 +1,6 @@
 """The way back from what was just done: the operation that undoes another, with its arguments.
 
-Only an exact inverse is offered. What has none says before it is done that it cannot be undone.
+Only an exact inverse is offered. An operation without one says before it is done that it cannot be undone.
 """
 
 from collections.abc import Callable, Mapping

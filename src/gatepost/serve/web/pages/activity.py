@@ -109,7 +109,7 @@ def list_filters(found: ActivityPage, given: Mapping[str, str]) -> Iterable[Filt
 
 
 def _make_filter(name: str, label: str, whole: str, choices: Mapping[str, str], chosen: str) -> Filter | None:
-    """None: there is nothing to choose from. What is chosen stays there to be taken back."""
+    """None: there is nothing to choose from. A chosen filter stays there to be taken back."""
     known = dict(choices) if not chosen or chosen in choices else {**choices, chosen: _name_last(chosen)}
     if not known:
         return None

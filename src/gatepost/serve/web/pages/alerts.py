@@ -37,7 +37,7 @@ def show_state(alert: AlertView) -> Badge:
 
 
 def show_place(alert: AlertView) -> Cell:
-    """Where it can be looked at and mended."""
+    """Return the page where it can be looked at and mended."""
     if "{subject}" in alert.page:
         return Link(alert.subject, render_path(alert.page, subject=alert.subject))
     label = PLACES.get(alert.page)

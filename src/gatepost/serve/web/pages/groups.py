@@ -233,7 +233,7 @@ async def _show_about(request: PageRequest, group: GroupDetails) -> list[Block]:
 
 
 def make_summary(group: GroupDetails, inherited: Sequence[InheritedSetting]) -> Facts:
-    """Return what people ask first. What is not its own says from where it is."""
+    """Return what people ask first. A value that is not its own says from where it is."""
     given = {each.name: f"{each.value} (from {each.source})" for each in inherited}
     return Facts(
         items=[
@@ -260,7 +260,7 @@ async def _make_instructions(request: PageRequest, folder: str) -> Block:
 
 
 def make_versions(folder: str, found: Sequence[InstructionEntry]) -> list[Block]:
-    """What holds now stands in the editor. Without an earlier version there is nothing to choose from."""
+    """The present text stands in the editor. Without an earlier version there is nothing to choose from."""
     place = render_path("/groups/{folder}", folder=folder)
 
     def show_link(entry: InstructionEntry) -> Link:
@@ -288,7 +288,7 @@ async def _show_version(request: PageRequest, folder: str, version: str) -> Page
 
 
 def make_version_view(folder: str, found: InstructionChange, *, writes: bool) -> PageView:
-    """What is put back can be undone here."""
+    """A version that is put back can be undone here."""
     entry = found.entry
     said = Facts(
         items=[Fact("When", make_moment(entry.written_at)), Fact("Who", entry.by_name), Fact("How", HOW[entry.source])]
