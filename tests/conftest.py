@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FAST = "not slow and not alone"  # as `make test` has it
 WHOLLY_SLOW = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.(?:slow|alone)\b", re.MULTILINE)
 
+WALLED = frozenset({"contracts", "flows", "sandboxes"})
 ENGINES = ("sqlite", "postgres")
 ON_BOTH_ENGINES = frozenset({"store", "flow", "tools", "gate"})
 WHOLLY_ON_BOTH = frozenset({"store"})  # what speaks SQL; of the others, a test is quick on one of the two
@@ -147,6 +148,21 @@ def in_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def quick_path(in_memory: Path) -> Iterator[Path]:
     """As `tmp_path`, in memory: for what is written often."""
+    path = Path(tempfile.mkdtemp(dir=in_memory))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, in_memory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """In memory, unless an agent behind walls is shown what lies there: see WALLED and the mark `on_disk`."""
+    suite = request.path.relative_to(Path(__file__).parent).parts[0]
+    if suite in WALLED or request.node.get_closest_marker("on_disk") is not None:
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        yield factory.mktemp("walled")
+        return
     path = Path(tempfile.mkdtemp(dir=in_memory))
     yield path
     shutil.rmtree(path, ignore_errors=True)

@@ -99,6 +99,7 @@ def test_who_may_read_is_told_by_the_mode(tmp_path: Path) -> None:
     assert not may_read(path, path.stat().st_uid + 77)
 
 
+@pytest.mark.on_disk
 def test_a_mount_that_would_be_refused_is_told(run: Run, home: Home, tmp_path: Path) -> None:
     run("group", "add", "acme")
     (tmp_path / "books").mkdir()
@@ -122,6 +123,7 @@ def test_stranger_08_the_doctor_says_of_each_limit_how_it_holds(run: Run, monkey
     assert any(level == "ok" and "process, size of one file: enforced, RLIMIT_FSIZE" in text for level, text, _ in told)
 
 
+@pytest.mark.on_disk
 @pytest.mark.skipif(os.geteuid() != 0, reason="the gateway as root")
 def test_stranger_08_the_doctor_names_a_folder_that_a_worlds_uid_may_not_write_to(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -77,6 +77,7 @@ def allow(home: Home, folder: Path, suffix: str = "") -> None:
     (home.path / "gatepost.toml").write_text(f'[sandbox]\nmounts_allowed = ["{folder}{suffix}"]\n')
 
 
+@pytest.mark.on_disk
 def test_a_mount_is_set_as_far_as_it_is_allowed(run: Run, home: Home, tmp_path: Path) -> None:
     books = tmp_path / "srv" / "books"
     books.mkdir(parents=True)
@@ -95,6 +96,7 @@ def test_a_mount_is_set_as_far_as_it_is_allowed(run: Run, home: Home, tmp_path: 
     assert "mounts is now none" in run("group", "set", "acme", "mounts=").out
 
 
+@pytest.mark.on_disk
 def test_a_folder_that_holds_keys_is_refused(run: Run, home: Home, tmp_path: Path) -> None:
     (tmp_path / "srv" / ".ssh").mkdir(parents=True)
     allow(home, tmp_path / "srv")
@@ -163,6 +165,7 @@ def test_the_gateways_own_provider_by_its_name_is_no_other(run: Run, monkeypatch
     assert run("group", "set", "acme", "provider=", "--json").json["model"] == "gpt-5.5"
 
 
+@pytest.mark.on_disk
 def test_a_mount_that_the_sandboxes_user_cannot_write_is_told(run: Run, home: Home, tmp_path: Path) -> None:
     books = tmp_path / "srv"
     books.mkdir(mode=0o555)

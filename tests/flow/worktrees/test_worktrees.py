@@ -24,6 +24,8 @@ from gatepost_testing.gateway import running_gateway
 from gatepost_testing.repositories import commit, git, repository
 from gatepost_testing.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.on_disk
+
 BY = "operator"
 
 

@@ -85,6 +85,7 @@ async def test_a_provider_that_is_any_program_is_ready_once_a_command_is_named(d
     assert "no command" not in ((await acp())["reason"] or "")
 
 
+@pytest.mark.on_disk
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a gateway of root's runs its sandboxes as somebody else")
 async def test_whoever_starts_an_agent_where_it_cannot_write_is_told(tmp_path: Path) -> None:
     project = tmp_path / "project"

@@ -182,6 +182,7 @@ async def test_paseo_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path
         assert git(shop, "branch", "--list") == "* main"
 
 
+@pytest.mark.on_disk
 @pytest.mark.parametrize(
     ("wish", "said"),
     [

@@ -178,7 +178,7 @@ def apply_0020(db: Db) -> None:
     """Add indexes for reads that would grow with every message, and the anchor of a shortened audit chain.
 
     Outgoing rows of a conversation, a session or a message are found without reading the outbox. A session's pending
-    permissions are found without reading its answered ones. The removal of messages tidies the search index a little.
+    permissions are found without reading its answered ones. Whoever removes messages tidies the search index a little.
     """
     db.define("DROP INDEX outbox_session")
     db.define("CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL")

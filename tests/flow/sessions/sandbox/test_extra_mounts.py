@@ -18,6 +18,8 @@ from gatepost.flow.sessions.sandbox.extra_mounts import (
     parse_mount_requests,
 )
 
+pytestmark = pytest.mark.on_disk
+
 
 @pytest.fixture
 def srv(tmp_path: Path) -> Path:

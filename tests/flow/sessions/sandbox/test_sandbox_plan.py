@@ -20,6 +20,8 @@ from gatepost.sandboxes.contract import Sandbox, SandboxPlan
 from gatepost.sandboxes.process import ProcessSandboxKind
 from gatepost.store.sessions.groups import Group
 
+pytestmark = pytest.mark.on_disk
+
 SESSION = "s-000000000000000001"
 CONFIG = Config()
 needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")

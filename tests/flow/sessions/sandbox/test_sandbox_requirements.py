@@ -16,6 +16,8 @@ from gatepost.inside.provider_spec import MediaHandling, MediaSupport, Mode, Pro
 from gatepost.inside.providers.contract import SPECS
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need
 
+pytestmark = pytest.mark.on_disk
+
 PLUGIN = """
 from gatepost.inside.providers.contract import Need, provider
 import nothing_that_is_here

@@ -18,6 +18,8 @@ from gatepost.flow.sessions.sandbox.start_folder import (
     worktree_mount,
 )
 
+pytestmark = pytest.mark.on_disk
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
