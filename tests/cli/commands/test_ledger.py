@@ -163,3 +163,10 @@ def test_a_negative_age_is_refused_by_name(run: Run, home: Home) -> None:
 
     refused = run("keep", "show")
     assert refused.code != 0 and "keep.steps_days" in refused.err
+
+
+def test_a_message_that_did_not_fail_is_not_tried_again_and_one_that_is_none_is_named(run: Run, home: Home) -> None:
+    fill(run, home)
+    answered = run("ledger", "retry", "7")
+    assert (answered.code, "neither failed nor is uncertain" in answered.err) == (1, True), answered.err
+    assert "'seven' is not a message's id; `gatepost ledger list` shows them" in run("ledger", "retry", "seven").err
