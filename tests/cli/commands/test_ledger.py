@@ -28,6 +28,10 @@ def test_every_code_of_a_refusal_has_words_for_the_operator() -> None:
     assert [each for each in SENTENCES.keys() - named if render_reason(each) == each] == []
 
 
+def test_what_waits_for_a_decision_names_the_command_that_shows_it() -> None:
+    assert render_reason("p-1m7tcha88gxz031") == "it waits for a decision (`gatepost permit show p-1m7tcha88gxz031`)"
+
+
 def refuse(db: Db, number: int, reason: str, now: int, sender: str, state: InboxState = InboxState.REFUSED) -> None:
     message_id = add_arrival(
         db, now, address=f"fake:room/{number % 2}", sender=sender, text="psst", platform_id=f"p-{number}"
