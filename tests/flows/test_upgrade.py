@@ -107,6 +107,7 @@ def test_a_version_that_ends_after_a_while_is_left_again_by_itself(installed: In
 
 def test_a_version_that_is_well_stays_until_somebody_goes_back(installed: Installed) -> None:
     done = installed.run("upgrade", "--to", installed.make_later("well", MAKES_A_TABLE), "--watch", "3")
+    assert done.stdout.startswith("installing "), "nobody waits for minutes without a word"
     assert done.returncode == 0 and "- Later." in done.stdout and "an agent answered" in done.stdout, done.stderr
     assert installed.get_version() == "99.0"
     assert "six" in installed.run("chat", "-m", "notes", "--wait").stdout
