@@ -25,6 +25,12 @@ Show = Callable[..., int | None]
 R = TypeVar("R")
 
 
+class NumberRange(click.IntRange):
+    """A whole number within bounds: a wrong one is no valid number, and not no valid range."""
+
+    name = "number"
+
+
 class CommandRun(Struct, frozen=True):
     """A use of a command: where, and with which arguments of its operation."""
 
@@ -146,7 +152,8 @@ def _get_click_type(field: ArgumentField) -> Any:
     if field.spec.positional:
         return str  # an id: `_parse_id` says more of a wrong one than click does
     if field.spec.least is not None or field.spec.most is not None:
-        return click.IntRange(field.spec.least, field.spec.most)
+        kind = click.FloatRange if field.kind is float else NumberRange
+        return kind(field.spec.least, field.spec.most)
     return field.kind if field.kind in (int, float) else str
 
 

@@ -174,3 +174,8 @@ def test_a_message_that_did_not_fail_is_not_tried_again_and_one_that_is_none_is_
     answered = run("ledger", "retry", "7")
     assert (answered.code, "neither failed nor is uncertain" in answered.err) == (1, True), answered.err
     assert "'seven' is not a message's id; `gatepost ledger list` shows them" in run("ledger", "retry", "seven").err
+
+
+def test_what_is_no_number_is_said_to_be_none_and_not_to_be_no_range(run: Run) -> None:
+    assert "'many' is not a valid number" in run("ledger", "list", "--limit", "many").err
+    assert "0 is not in the range 1<=x<=100000" in run("ledger", "list", "--limit", "0").err
