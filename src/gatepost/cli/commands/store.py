@@ -304,14 +304,14 @@ def _restore_home(
         return 0
     output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
-        output.print_line(f"the home that was there is {done.before}; {_say_of_before(done)}")
+        output.print_line(f"the home that was there is {done.before}; {_render_before(done)}")
     for each in notes:
         output.print_line(each)
     output.print_line("`gatepost up` starts it; what was under way then waits for the owner's word")
     return 0
 
 
-def _say_of_before(done: RestoredHome) -> str:
+def _render_before(done: RestoredHome) -> str:
     left = Path(done.before) / BACKUPS
     if not done.backups and left.exists():
         return f"remove it once all is well, but for its backups in {left}"
