@@ -277,8 +277,8 @@ def check_option_names(home: Home, provider: str, options: Mapping[str, Any]) ->
     if own is None or not own.options:
         known = {*GROUP_OPTIONS, *(each for spec in specs.values() for each in spec.options)}
         unknown = [name for name in sorted(options) if name not in known and options[name] is not None]
-        near = ((name, did_you_mean(name, sorted(known))) for name in unknown)
-        return [f"options.{name} is read by no provider here{meant}" for name, meant in near if meant]
+        meant = {name: did_you_mean(name, sorted(known)) for name in unknown}
+        return [f"options.{name} is read by no provider here{near}" for name, near in meant.items() if near]
     notes: list[str] = []
     for name in sorted(each for each, value in options.items() if value is not None):
         if name in own.options or name in GROUP_OPTIONS:
