@@ -42,6 +42,9 @@ def main(argv):
     except Stuck as error:
         sys.stderr.write("setup: %s\n" % error)
         return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("setup: stopped before it was done; the same command goes on\n")
+        return 130
     return 0
 
 

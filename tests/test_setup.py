@@ -1,7 +1,9 @@
 """From a fresh clone to an environment: the locks are whole and name no place, and an old Python hears one line."""
 
 import importlib.util
+import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -224,3 +226,14 @@ def test_no_server_that_make_test_all_installs_is_started(
     assert "postfix postfix/main_mailer_type select No configuration" in said
     assert said[-2:] == ["systemctl disable postfix", "systemctl disable inspircd"]
     assert policy.exists() is has_policy
+
+
+def test_whoever_stops_the_setup_hears_one_line_and_how_it_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "bootstrap.py")]
+    there = {**os.environ, "GATEPOST_VENV": str(tmp_path / "venv")}
+    with subprocess.Popen(command, env=there, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as setup:
+        assert setup.stdout is not None
+        assert setup.stdout.readline().startswith("setup: making ")
+        setup.send_signal(signal.SIGINT)
+        _, said = setup.communicate(timeout=PATIENCE_S)
+    assert (setup.returncode, said) == (130, "setup: stopped before it was done; the same command goes on\n")

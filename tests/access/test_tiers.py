@@ -54,6 +54,15 @@ def test_a_folder_that_would_be_a_doubtful_path_is_refused(folder: str) -> None:
     assert str(refused.value).startswith("folder: ")
 
 
+def test_a_wrong_name_is_named_once_and_with_its_folder_if_it_stands_in_one() -> None:
+    for folder, said in (
+        ("my agent", "folder: 'my agent' is not a name"),
+        ("a/b c", "folder: 'b c' in 'a/b c' is not"),
+    ):
+        with pytest.raises(Invalid, match=said):
+            check_folder(folder)
+
+
 def test_a_group_covers_itself_and_what_is_below_and_root_covers_all() -> None:
     assert covers("acme", "acme")
     assert covers("acme", "acme/eng/sre")

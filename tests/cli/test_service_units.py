@@ -76,6 +76,24 @@ def test_a_unit_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkey
         write_unit(plan, "newest")
 
 
+def test_where_no_service_manager_answers_nothing_stays_installed_and_the_way_without_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("systemctl", "launchctl"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\necho Failed to connect to bus >&2\nexit 1\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["--home", str(tmp_path / "h"), "service", "install"]) == 1
+    said = capsys.readouterr().err
+    assert "Failed to connect to bus. Nothing was installed. Without a service, `gatepost up`" in said
+    assert [each for each in tmp_path.rglob("gatepost*") if each.is_file()] == []
+    for command in ("status", "logs", "restart", "uninstall"):
+        assert run(["--home", str(tmp_path / "h"), "service", command]) == 1
+        assert "no service of that name was installed; `gatepost service install` does it" in capsys.readouterr().err
+
+
 def test_what_would_be_done_is_printed_and_nothing_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,3 +36,10 @@ def test_a_home_is_as_long_as_the_sockets_of_its_sessions_allow() -> None:
     assert max(len(os.fsencode(sockets / f"{name}.sock")) for name in SOCKETS) == LONGEST_SOCKET_PATH
     with pytest.raises(SetupError, match=r"/é+xx has 81 bytes, and at most 80.*--home"):
         Home(longest.path.with_name(longest.path.name + "x")).check_length()
+
+
+def test_a_place_where_nothing_can_be_made_is_named_with_the_way_out() -> None:
+    with pytest.raises(
+        SetupError, match=r"/proc/nowhere cannot be used .*: .*; --home or GATEPOST_HOME chooses another"
+    ):
+        Home(Path("/proc/nowhere")).prepare()

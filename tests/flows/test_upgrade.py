@@ -86,12 +86,12 @@ class Installed:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     made = Installed(tmp_path_factory.mktemp("u"))
     made.start()
+    assert made.run("chat", "-m", "note The ferry goes at six.", "--wait").returncode == 0
     yield made
     made.end()
 
 
 def test_a_version_that_fails_on_the_copy_is_removed_and_the_gateway_has_not_noticed(installed: Installed) -> None:
-    assert installed.run("chat", "-m", "note The ferry goes at six.", "--wait").returncode == 0
     before = home_lock.find_holder(installed.home)
     done = installed.run("upgrade", "--to", installed.make_later("fails", FAILS), "--watch", "3")
     assert done.returncode == 1 and "no such table" in done.stderr and "nothing was changed" in done.stderr
@@ -107,6 +107,7 @@ def test_a_version_that_ends_after_a_while_is_left_again_by_itself(installed: In
 
 def test_a_version_that_is_well_stays_until_somebody_goes_back(installed: Installed) -> None:
     done = installed.run("upgrade", "--to", installed.make_later("well", MAKES_A_TABLE), "--watch", "3")
+    assert done.stdout.startswith("installing "), "nobody waits for minutes without a word"
     assert done.returncode == 0 and "- Later." in done.stdout and "an agent answered" in done.stdout, done.stderr
     assert installed.get_version() == "99.0"
     assert "six" in installed.run("chat", "-m", "notes", "--wait").stdout

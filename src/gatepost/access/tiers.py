@@ -48,9 +48,9 @@ def check_folder(folder: str, field: str = "folder") -> str:
     segments = folder.split("/")
     for segment in segments:
         if not _SEGMENT.match(segment) or ".." in segment:
+            where = "" if segment == folder else f" in {folder!r}"
             raise Invalid(
-                field,
-                f"{segment!r} in {folder!r} is not a name: letters, digits, `_`, `-`, single inner dots, at most 128",
+                field, f"{segment!r}{where} is not a name: letters, digits, `_`, `-`, single inner dots, at most 128"
             )
         if segment.lower() in _TAKEN:
             raise Invalid(field, f"{segment!r} in {folder!r} is taken by the gateway itself")

@@ -17,7 +17,7 @@ import click
 
 from gatepost.channels.contract import CHANNELS
 from gatepost.cli import output
-from gatepost.cli.operation_command import call_operation
+from gatepost.cli.operation_command import NumberRange, call_operation
 from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
@@ -27,7 +27,7 @@ from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChan
 
 TRY_IT = "gatepost_testing.emulation"
 MISSING = "the emulators are not installed: pip install gatepost-testing (a clone's `make setup` brings them along)"
-PORT = click.IntRange(0, 65535)
+PORT = NumberRange(0, 65535)
 
 
 @click.command()

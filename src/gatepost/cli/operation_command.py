@@ -25,6 +25,12 @@ Show = Callable[..., int | None]
 R = TypeVar("R")
 
 
+class NumberRange(click.IntRange):
+    """A whole number within bounds: a wrong one is no valid number, and not no valid range."""
+
+    name = "number"
+
+
 class CommandRun(Struct, frozen=True):
     """A use of a command: where, and with which arguments of its operation."""
 
@@ -143,9 +149,12 @@ def make_parameter(field: ArgumentField) -> click.Parameter:
 def _get_click_type(field: ArgumentField) -> Any:
     if field.choices:
         return click.Choice(field.choices)
+    if field.spec.positional:
+        return str  # an id: `_parse_id` says more of a wrong one than click does
     if field.spec.least is not None or field.spec.most is not None:
-        return click.IntRange(field.spec.least, field.spec.most)
-    return field.kind if field.kind in (int, float) and not field.spec.positional else str
+        kind = click.FloatRange if field.kind is float else NumberRange
+        return kind(field.spec.least, field.spec.most)
+    return field.kind if field.kind in (int, float) else str
 
 
 def _parse(declared: type[OperationArgs[Any]], field: ArgumentField, value: Any) -> Any:
@@ -172,5 +181,6 @@ def _parse_object(option: str, text: str) -> Any:
 def _parse_id(group: str, field: ArgumentField, text: str) -> int:
     name = field.spec.name or field.name
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Invalid(name, f"{text[:80]!r} is not a {name}'s id; `gatepost {group} list` shows them")
+        what = "one of the ids" if name == "id" else f"a {name}'s id"
+        raise Invalid(name, f"{text[:80]!r} is not {what}; `gatepost {group} list` shows them")
     return int(text)

@@ -54,6 +54,7 @@ _SENTENCES = {
 }
 _PATTERNS = (
     (re.compile(r"dropped_by_route (\d+)\Z"), r"route \1 drops it"),
+    (re.compile(r"(p-[0-9a-z]+)\Z"), r"it waits for a decision (`gatepost permit show \1`)"),
     (re.compile(r"command (/\S+)\Z"), r"the gateway answered \1 by itself"),
 )
 _NOTES = {

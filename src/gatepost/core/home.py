@@ -157,7 +157,10 @@ class Home(Struct, frozen=True):
                         raise SetupError(f"{place} is a file, not a folder; the home must be one (`--home`)") from None
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):
                     raise Unavailable(str(folder), error.strerror or "") from None
-                raise SetupError(f"{folder} cannot be used as part of the home: {error.strerror}") from None
+                raise SetupError(
+                    f"{folder} cannot be used as part of the home: {error.strerror}; --home or GATEPOST_HOME chooses"
+                    " another place"
+                ) from None
         for kind in ("channels", "tools", "sandboxes"):
             (self.plugins / kind).mkdir(mode=0o700, exist_ok=True)
         self._open_providers()

@@ -143,7 +143,12 @@ _THINGS = {
     "alert": "an alert",
     "egress": "the network",
     "policy": "what is asked about",
+    "api_token": "a token of a program",
+    "connector": "a connector",
+    "onboarding": "an entrance for strangers",
+    "prices": "a price",
 }
+MADE_PAIRING = "user.pair_code"  # what `user.pair` of the operator is: nobody is paired by it yet
 _WHOLE = {  # acts that their two words would not say well
     "login.sign_in": "signed in",
     "login": "made a link to sign in",
@@ -156,6 +161,18 @@ _WHOLE = {  # acts that their two words would not say well
     "user.add": "made a person known",
     "user.member": "let a person in",
     "user.pair": "joined two identities of a person",
+    MADE_PAIRING: "made a code or a link for one more identity of a person",
+    "user.unpair": "took an identity from a person",
+    "user.language": "chose the language of a person",
+    "invite.accept": "accepted an invitation",
+    "onboarding.open": "opened an entrance for strangers",
+    "onboarding.close": "closed an entrance for strangers",
+    "onboarding.allow": "let a newcomer in",
+    "onboarding.deny": "kept a newcomer out",
+    "alert.test": "had a test alert sent",
+    "alert.mute": "muted an alert",
+    "keep.run": "removed what is over age",
+    "backup.prune": "removed old backups",
     "session.stop": "stopped an agent",
     "session.stop_all": "stopped all agents",
     "agent.prompt": "gave an agent work",
@@ -167,6 +184,11 @@ _NAMED = {  # acts that say what they were done to
     "egress.rm": "took {Name} off the list of hosts of {Agent}",
     "group.give_file": "gave {Agent} the file {Name}",
     "group.write_file": "changed the file {Name} of {Agent}",
+}
+_REFUSED = {  # acts of somebody who came with something that is not valid
+    "door.token": "{By} came with a link or a token that is not valid",
+    "user.pair": "{By} sent a code that paired nobody",
+    "invite.accept": "{By} sent an invitation that let nobody in",
 }
 CHANGED = "changed {Thing}"  # where no word says more
 _ENDS = {
@@ -279,6 +301,8 @@ def render_change(by: str, action: str, verdict: str, about: str, *, name: str =
     """`about`: the agent or person that it was done to, as it is called; ''. `name`: how the thing is called."""
     subject, _, verb = action.partition(".")
     thing = fill_text(_THINGS[subject]) if subject in _THINGS else _plain(subject)
+    if verdict in DENIED and action in _REFUSED:
+        return fill_text(_REFUSED[action], by=by)
     if verdict in DENIED:
         said = fill_text("{By} was not allowed to change {Thing}", by=by, thing=thing)
     elif verdict == "failed":

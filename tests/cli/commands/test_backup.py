@@ -275,6 +275,7 @@ def test_one_agent_is_put_back_only_when_that_is_said_and_what_is_there_is_backe
     note.write_text("now")
     asked = run("backup", "restore", before.name, "--group", "acme")
     assert asked.code == 0 and "--yes does it" in asked.out and note.read_text() == "now"
+    assert asked.out.startswith("what changes if acme is put back"), asked.out
     done = run("backup", "restore", before.name, "--group", "acme", "--yes")
     assert done.code == 0 and "acme is put back" in done.out and note.read_text() == "then"
     (made,) = [each for each in file.parent.iterdir() if each != before]
@@ -301,3 +302,20 @@ def test_what_cannot_be_meant_is_said(
     (used.path / "b").touch()
     told = run("backup", "restore", *words)
     assert told.code == 1 and said in told.err
+
+
+def test_a_backup_or_a_kit_for_a_folder_that_is_not_there_names_the_folder_and_asks_nothing(
+    run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # whoever would read a passphrase from it fails
+    for words in (("create",), ("kit",)):
+        told = run("backup", *words, str(tmp_path / "usb" / "file"))
+        assert told.code == 1 and f"there is no folder {tmp_path / 'usb'}; make it, or name another place" in told.err
+
+
+def test_whoever_removes_the_home_that_was_moved_aside_still_has_the_backups(run: Run, used: Home) -> None:
+    made = Path(run("backup", "create", "--json").json["file"])
+    done = run("backup", "restore", made.name, "--replace")
+    assert done.code == 0 and "remove it once all is well; its backups are in the new one" in done.out, done.out
+    shutil.rmtree(used.path.with_name(f"{used.path.name}.before-restore-1"))
+    assert [each["name"] for each in run("backup", "list", "--json").json] == [made.name]

@@ -114,7 +114,9 @@ def test_what_cannot_be_is_refused_with_the_way_out(run: Run, command: tuple[str
 
 def test_newcomers_are_listed_denied_and_allowed(run: Run, home: Home) -> None:
     opened = run("onboarding", "open", "fake", "home", "--senders", "fake:user/*", "--per-day", "0")
-    assert opened.out == "entrance 1: fake:user/* on fake → home/…, each when somebody allows it\n"
+    said, note = opened.out.splitlines()
+    assert said == "entrance 1: fake:user/* on fake → home/…, each when somebody allows it"
+    assert note == "nobody comes in yet: there is no channel named 'fake'; `gatepost channel list` shows them"
     assert join(home) == "join_queued"
     listed = run("onboarding", "ls")
     assert "entrance 1" in listed.out and WHO.sender in listed.out and "queued" in listed.out
@@ -142,3 +144,8 @@ def test_a_pairing_link_is_printed_for_one_identity(run: Run) -> None:
     assert printed.out.startswith("http://127.0.0.1:8420/pair/") and "telegram:user/9" in printed.out
     missing = run("pair", "--link")
     assert missing.code == 1 and "a link is for one identity" in missing.err
+
+
+def test_an_entrance_on_a_misspelt_channel_names_the_one_that_was_meant(run: Run) -> None:
+    assert "no channel named 'wbe'; did you mean 'web'?" in run("onboarding", "open", "wbe", "home").out
+    assert run("onboarding", "open", "web", "home").out.count("\n") == 1

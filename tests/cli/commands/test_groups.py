@@ -199,12 +199,20 @@ def test_the_name_of_an_option_is_no_line_of_its_own(run: Run) -> None:
     assert [line.partition(" ")[0] for line in planted] != ["sandbox"]
 
 
+def test_a_misspelt_option_is_named_also_where_the_provider_declares_none(run: Run) -> None:
+    run("group", "add", "acme")
+    said = run("group", "set", "acme", "options.chat_modles=gpt-5", "options.own_thing=1")
+    assert said.code == 0, said.err
+    assert "options.chat_modles is read by no provider here; did you mean 'chat_models'?" in said.out
+    assert "options.own_thing is read" not in said.out
+
+
 def test_an_option_that_nobody_reads_is_refused_with_those_that_there_are(run: Run) -> None:
     run("group", "add", "acme")
     run("group", "set", "acme", "provider=codex")
     refused = run("group", "set", "acme", "options.efort=low")
     assert refused.code == 1 and "codex has no such option; did you mean effort?" in refused.err.replace("'", "")
-    assert "outage" in refused.err and "tool_groups" in refused.err
+    assert "?. " not in refused.err and "outage" in refused.err and "tool_groups" in refused.err
     assert "is now low" in run("group", "set", "acme", "options.effort=low", "options.tool_groups=all").out
     assert "options.max_tokens is one of anthropic, openai, opencode, which codex does not read" in (
         run("group", "set", "acme", "options.max_tokens=4000").out

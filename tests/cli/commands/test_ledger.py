@@ -28,6 +28,10 @@ def test_every_code_of_a_refusal_has_words_for_the_operator() -> None:
     assert [each for each in SENTENCES.keys() - named if render_reason(each) == each] == []
 
 
+def test_what_waits_for_a_decision_names_the_command_that_shows_it() -> None:
+    assert render_reason("p-1m7tcha88gxz031") == "it waits for a decision (`gatepost permit show p-1m7tcha88gxz031`)"
+
+
 def refuse(db: Db, number: int, reason: str, now: int, sender: str, state: InboxState = InboxState.REFUSED) -> None:
     message_id = add_arrival(
         db, now, address=f"fake:room/{number % 2}", sender=sender, text="psst", platform_id=f"p-{number}"
@@ -163,3 +167,15 @@ def test_a_negative_age_is_refused_by_name(run: Run, home: Home) -> None:
 
     refused = run("keep", "show")
     assert refused.code != 0 and "keep.steps_days" in refused.err
+
+
+def test_a_message_that_did_not_fail_is_not_tried_again_and_one_that_is_none_is_named(run: Run, home: Home) -> None:
+    fill(run, home)
+    answered = run("ledger", "retry", "7")
+    assert (answered.code, "neither failed nor is uncertain" in answered.err) == (1, True), answered.err
+    assert "'seven' is not a message's id; `gatepost ledger list` shows them" in run("ledger", "retry", "seven").err
+
+
+def test_what_is_no_number_is_said_to_be_none_and_not_to_be_no_range(run: Run) -> None:
+    assert "'many' is not a valid number" in run("ledger", "list", "--limit", "many").err
+    assert "0 is not in the range 1<=x<=100000" in run("ledger", "list", "--limit", "0").err

@@ -25,12 +25,14 @@ def test_what_is_not_well_has_its_way_out_and_no_control_character(capsys: pytes
         counts={},
         total=0,
         homeless=2,
+        alerts=1,
         agents=[],
     )
     print_health(found)
     said = capsys.readouterr().out
     assert "everything is stopped since 2027-01-15T08:00:00.000Z: smoke\n  → gatepost panic --off" in said
     assert "channels: tg is deaf␛[2J\n  → restart it" in said
+    assert "\n1 alert is open; `gatepost alert list`" in said
     assert "2 requests that are about no group wait" in said
 
 

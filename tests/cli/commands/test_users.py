@@ -152,11 +152,11 @@ def test_with_the_gateway_down_a_forgotten_persons_remains_go_with_the_file(run:
     assert run("user", "add", HER, "--name", MARK).code == 0
     write_something(home)
     listed = run("user", "forget", HER)
-    assert listed.code == 0 and "3 messages" in listed.out and "Nothing was changed; --yes" in listed.err
+    assert listed.code == 0 and "  messages: 3" in listed.out and "Nothing was changed; --yes" in listed.err
     assert MARK.encode() in home.store.read_bytes()
 
     done = run("user", "forget", HER, "--yes")
-    assert done.code == 0 and "3 messages" in done.out and "run this again" not in done.out, done.out
+    assert done.code == 0 and "  messages: 3" in done.out and "run this again" not in done.out, done.out
     found = home.store.read_bytes().lower()
     assert found.count(MARK.encode()) == found.count(f"{MARK}1".encode()) > 0, "only the other is left"
     assert run("audit", "verify").code == 0 and run("ledger", "check").code == 0
@@ -187,3 +187,9 @@ def test_what_is_no_identity_is_refused_with_an_example_of_one(run: Run) -> None
     for words in (("user", "add", "bob"), ("route", "test", "web:home", "--sender", "bob")):
         refused = run(*words)
         assert refused.code == 1 and "'bob' is not an address; it should look like telegram:user/9" in refused.err
+
+
+def test_the_language_that_was_chosen_for_somebody_is_said(run: Run) -> None:
+    assert run("user", "add", CHAT, "--name", "Ann").code == 0
+    assert run("user", "language", "de", "--id", CHAT).out == f"{CHAT} (Ann): Deutsch\n"
+    assert "no language: the page follows the browser" in run("user", "language", "", "--id", CHAT).out

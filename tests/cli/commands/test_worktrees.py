@@ -474,7 +474,7 @@ def test_a_token_is_for_its_file_alone(daemon: DaemonProcess, tmp_path: Path, mo
     for bad, said in (
         (file, "is there already"),
         (tmp_path / "link", "is there already"),
-        (tmp_path / "no" / "x", "cannot be made"),
+        (tmp_path / "no" / "x", "there is no folder"),
     ):
         refused = ran(daemon, "agent", "token", "Outside", "--file", str(bad))
         assert refused.code == 1 and said in refused.err and "should not happen" not in refused.err

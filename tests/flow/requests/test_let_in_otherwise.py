@@ -111,6 +111,27 @@ def test_who_is_paired_while_her_message_waits_is_heard_in_order(acme: Db) -> No
     assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
 
 
+def test_who_is_paired_is_answered_without_another_word_and_nobody_else_is_asked_about_sooner(acme: Db) -> None:
+    say(acme, "one", EVE)
+    say(acme, "two", MAL)
+    dues = {each.name: each.next_at for each in waiting_requests.list_pending(acme)}
+    code = pairing.issue_code(acme, ADA, "operator", NOON)
+    assert say(acme, code, EVE).hurried
+    move_due(acme, RULES, CHANNELS, NOON)
+    assert (list_states(acme, EVE), list_states(acme, MAL)) == ({"one": "queued"}, {"two": "held"})
+    (left,) = waiting_requests.list_pending(acme)
+    assert (left.name, left.next_at) == (MAL, dues[MAL])
+
+
+def test_a_code_that_lets_nobody_in_where_they_wait_hurries_nobody(acme: Db) -> None:
+    groups.add(acme, "beta", "Beta", "scripted", NOON)
+    say(acme, "one", EVE)
+    new = NewInvitation(folder="beta", uses=1, expires_at=None, created_by="operator")
+    accepted = say(acme, f"/join {invitations.issue(acme, new, NOON).code}", EVE)
+    assert (accepted.receipt.reason, accepted.hurried) == ("invited", False)
+    assert list_states(acme, EVE) == {"one": "held"}
+
+
 def test_what_is_held_for_a_room_goes_first_when_the_operator_adds_a_route(unrouted: Db) -> None:
     let_in(unrouted)
     say(unrouted, "one", EVE)

@@ -70,6 +70,16 @@ def test_a_home_that_is_there_is_moved_aside_only_when_that_is_asked(tmp_path: P
     assert sorted(each.name for each in tmp_path.iterdir()) == ["b", "home", "home.before-restore-1"]
 
 
+def test_the_backups_of_a_home_that_is_moved_aside_come_along(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "backups").mkdir(parents=True)
+    backup = make_backup(home / "backups" / "b")
+    (home / "gatepost.db").write_text("old")
+    done = restore(backup, Home(home), replace=True)
+    assert done.backups and backup.is_file() and (home / "gatepost.db").read_text() == "store"
+    assert [each.name for each in Path(done.before).iterdir()] == ["gatepost.db"]
+
+
 HOSTILE: tuple[tuple[str, bytes | str | None], ...] = (
     ("../out", b"x"),
     ("groups/../../out", b"x"),

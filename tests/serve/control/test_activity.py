@@ -147,6 +147,16 @@ async def test_a_filter_leaves_what_fits(deps: OperationDeps, given: dict[str, s
     assert list_said(await look(deps, **given)) == expected
 
 
+async def test_a_code_for_an_identity_pairs_nobody_until_somebody_sends_it(deps: OperationDeps) -> None:
+    made = AuditRecord(NOON + 9 * MINUTE, "operator", "user.pair", "done", {"id": ADA})
+    sent = AuditRecord(NOON + 10 * MINUTE, BOB, "user.pair", "done", {"person": ADA})
+    await deps.store.write(audit.append, made, sent)
+    assert list_said(await look(deps, limit=2)) == [
+        "Bob joined two identities of a person (Ada)",
+        "The operator made a code or a link for one more identity of a person (Ada)",
+    ]
+
+
 async def test_pages_follow_each_other_without_a_gap_or_a_double(deps: OperationDeps) -> None:
     for size in (1, 2, 3, 5):
         said, before = list[str](), ""

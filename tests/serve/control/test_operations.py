@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import HOUR, SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -25,11 +25,14 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.rights import audit
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.rooms import engagements, routes
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
+
+ANN = "telegram:user/9"
 
 
 class Desk:
@@ -275,6 +278,21 @@ async def test_people_are_made_known_and_given_a_role(desk: Desk) -> None:
         await desk.do("user.role", id="telegram:user/9", role="king")
     with pytest.raises(NotFound):
         await desk.do("user.role", id="telegram:user/10", role="admin")
+
+
+@pytest.mark.parametrize("way", ["allow", "block", "member", "role"])
+async def test_whoever_is_let_in_or_shut_out_by_a_command_is_not_asked_about_any_longer(desk: Desk, way: str) -> None:
+    store, later = desk.operation_deps.store, desk.operation_deps.clock.now() + HOUR
+    for sender in (ANN, "telegram:user/10"):
+        asked = NewRequest(kind=RequestKind.SENDER, name=sender, folder="home", input={}, next_at=later)
+        await store.write(requests.add, asked, 1)
+    await desk.do("user.add", id=ANN, name="Ann")
+    given = {"member": {"id": ANN, "folder": "home"}, "role": {"id": ANN, "role": "admin", "folder": "home"}}
+
+    await desk.do(f"user.{way}", **given.get(way, {"who": ANN}))
+
+    due = await store.read(waiting_requests.list_due, desk.operation_deps.clock.now(), 9)
+    assert [each.name for each in due] == [ANN]
 
 
 async def test_a_member_who_writes_on_the_page_reaches_their_only_group(desk: Desk) -> None:

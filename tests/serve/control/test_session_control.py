@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.money import costs
@@ -117,6 +117,11 @@ async def test_for_everybody_else_there_is_no_such_conversation(deps: OperationD
             with pytest.raises(NotFound, match="you are no owner or admin of its agent"):
                 await run(deps, who, name, id=named, **args)
     assert len(await deps.store.read(inbox.list_open, session)) == 1
+
+
+async def test_the_operator_is_told_where_conversations_are_listed(deps: OperationDeps) -> None:
+    with pytest.raises(NotFound, match="`gatepost session list` shows them"):
+        await run(deps, OPERATOR, "session.show", id="s-none")
 
 
 @pytest.mark.parametrize("folder", ["", "root"])

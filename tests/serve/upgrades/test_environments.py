@@ -72,9 +72,10 @@ def test_the_machines_own_python_and_an_image_have_nothing_to_switch(
 @pytest.mark.parametrize("source", ["0.3.0", "no-such-commit", "--upload-pack=x", "/etc/passwd", "x.whl", ""])
 def test_what_is_no_version_is_said_and_leaves_nothing(tmp_path: Path, source: str) -> None:
     place = make_environment(tmp_path / "env", "old")
+    said: list[str] = []
     with pytest.raises(Invalid, match="cannot be installed"):
-        build(place, source)
-    assert os.listdir(tmp_path / "env.versions") == []
+        build(place, source, said.append)
+    assert (os.listdir(tmp_path / "env.versions"), said) == ([], [])
 
 
 def test_the_changes_are_the_lines_that_the_older_changelog_lacks() -> None:

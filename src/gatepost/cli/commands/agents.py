@@ -13,7 +13,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
 from gatepost.cli.gateway_retry import RetryingCaller
-from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
+from gatepost.cli.operation_command import CommandRun, NumberRange, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
 from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json, render_waiting_agent, summarize_request
@@ -194,7 +194,7 @@ def _print_outcome(answer: AgentSnapshot | WaitOutcome, as_json: bool, more: Map
 @agent_command.command()
 @_AGENT
 @click.option("-f", "--follow", is_flag=True, help="Go on as it works, until it has finished.")
-@click.option("-n", "last", type=click.IntRange(1, 1000), help="Only the newest so many entries to begin with.")
+@click.option("-n", "last", type=NumberRange(1, 1000), help="Only the newest so many entries to begin with.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
@@ -221,7 +221,7 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
 
 @agent_command.command(epilog=CODES)
 @_AGENT
-@click.option("-n", "last", type=click.IntRange(1, 1000), default=20, show_default=True, help="Entries to begin with.")
+@click.option("-n", "last", type=NumberRange(1, 1000), default=20, show_default=True, help="Entries to begin with.")
 @click.option(
     "--timeout", type=click.FloatRange(min=0), help="From a pipe: wait no longer than so many seconds (exit 5)."
 )

@@ -10,7 +10,7 @@ from gatepost.channels.contract import CHANNELS, ChannelState
 from gatepost.cli import channel_questions, output
 from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
-from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_command import CommandRun, NumberRange, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
@@ -225,9 +225,7 @@ def test(run: CommandRun, made: ChannelAnswer) -> None:
 @channel_command.command()
 @click.argument("instance")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
-@click.option(
-    "-n", "lines", type=click.IntRange(0), default=50, show_default=True, help="How many lines to begin with."
-)
+@click.option("-n", "lines", type=NumberRange(0), default=50, show_default=True, help="How many lines to begin with.")
 @click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
 @click.pass_obj
 def logs(home: str | None, instance: str, follow: bool, lines: int, raw: bool) -> None:

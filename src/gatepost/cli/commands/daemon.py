@@ -28,6 +28,7 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.core.process.home_lock import LockHolder
 
+WITHOUT_SERVICE = "Without a service, `gatepost up` serves in the foreground, under any supervisor"
 SERVICE_S = 960.0  # a first start may bring a large store up to date
 
 
@@ -129,8 +130,15 @@ def install_service(home: str | None, system: bool, name: str, user: str, only_p
         return 0
     if home_lock.find_holder(Home(plan.home)) is not None and not plan.file.exists():
         raise SetupError(f"a gateway runs on {plan.home} already; `gatepost down` first")
+    is_new = not plan.file.exists()
     write_unit(plan, unit)
-    _run_steps(steps)
+    try:
+        _run_steps(steps[:1])
+    except SetupError as error:
+        if is_new:
+            plan.file.unlink()
+        raise SetupError(f"{error}. Nothing was installed. {WITHOUT_SERVICE}") from None
+    _run_steps(steps[1:])
     output.print_line(f"{plan.unit} runs, and starts with {'the machine' if system else 'you'}: {plan.file}")
     output.print_line("`gatepost login` prints an address that signs you in")
     return 0
@@ -140,9 +148,7 @@ def install_service(home: str | None, system: bool, name: str, user: str, only_p
 @_with_service
 def uninstall_service(home: str | None, system: bool, name: str) -> int:
     """Stop it, and remove its unit. The home with all that is in it stays."""
-    plan = _make_plan(home, system, name)
-    if not plan.file.exists():
-        raise SetupError(f"{plan.file} does not exist: no service of that name was installed")
+    plan = _find_installed(home, system, name)
     _run_steps(list_steps(plan, "uninstall"))
     plan.file.unlink()
     output.print_line(f"{plan.unit} is gone. {plan.home} stays: everything that was said and kept is there")
@@ -153,7 +159,7 @@ def uninstall_service(home: str | None, system: bool, name: str) -> int:
 @_with_service
 def restart_service(home: str | None, system: bool, name: str) -> int:
     """Stop it in good order, and start it again."""
-    _run_steps(list_steps(_make_plan(home, system, name), "restart"))
+    _run_steps(list_steps(_find_installed(home, system, name), "restart"))
     return 0
 
 
@@ -161,14 +167,23 @@ def restart_service(home: str | None, system: bool, name: str) -> int:
 @_with_service
 def show_service(home: str | None, system: bool, name: str) -> int:
     """Show how the service manager sees it. `gatepost status` asks the gateway itself."""
-    return _show_steps(list_steps(_make_plan(home, system, name), "status"))
+    return _show_steps(list_steps(_find_installed(home, system, name), "status"))
 
 
 @service_command.command("logs")
 @_with_service
 def show_service_logs(home: str | None, system: bool, name: str) -> int:
     """Its last lines in the journal. `gatepost logs` shows the gateway's own log."""
-    return _show_steps(list_steps(_make_plan(home, system, name), "logs"))
+    return _show_steps(list_steps(_find_installed(home, system, name), "logs"))
+
+
+def _find_installed(home: str | None, system: bool, name: str) -> ServicePlan:
+    plan = _make_plan(home, system, name)
+    if not plan.file.exists():
+        raise SetupError(
+            f"{plan.file} does not exist: no service of that name was installed; `gatepost service install` does it"
+        )
+    return plan
 
 
 def _make_plan(home: str | None, system: bool, name: str, user: str = "") -> ServicePlan:

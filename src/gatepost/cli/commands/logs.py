@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation, with_arguments
+from gatepost.cli.operation_command import CommandRun, NumberRange, from_operation, with_arguments
 from gatepost.cli.operation_runner import home_of, zone_of
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
@@ -26,9 +26,7 @@ NO_GATEWAY = "commands by themselves"
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
-@click.option(
-    "-n", "lines", type=click.IntRange(0), default=50, show_default=True, help="How many lines to begin with."
-)
+@click.option("-n", "lines", type=NumberRange(0), default=50, show_default=True, help="How many lines to begin with.")
 @click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
 @click.pass_obj
 def logs_command(home: str | None, follow: bool, lines: int, raw: bool) -> None:

@@ -52,7 +52,8 @@ def print_health(found: GatewayOverview) -> None:
         if each.remedy:
             output.print_line("  ", output.colored(f"→ {each.remedy}", "dim"))
     if found.alerts:
-        output.print_line(f"{found.alerts} alerts are open; `gatepost alert list` says what helps")
+        are_open = "1 alert is" if found.alerts == 1 else f"{found.alerts} alerts are"
+        output.print_line(f"{are_open} open; `gatepost alert list` says what helps")
     if found.homeless:
         output.print_line(f"{found.homeless} requests that are about no group wait; `gatepost permit ls` lists them")
 

@@ -20,11 +20,11 @@ from gatepost.core.home import Home
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
 from gatepost.serve.backups.archive import find_keyring, list_devices
-from gatepost.serve.backups.backup_folder import BackupProof
+from gatepost.serve.backups.backup_folder import BACKUPS, BackupProof
 from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
 from gatepost.serve.backups.group_restoring import check_folder
 from gatepost.serve.backups.new_backup import describe_comparison, make_backup, prove_file
-from gatepost.serve.backups.restoring import is_free, restore
+from gatepost.serve.backups.restoring import RestoredHome, is_free, restore
 from gatepost.serve.backups.sealed_files import make_identity, read_identity
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.upgrades.upgrade_run import Upgrade
@@ -216,8 +216,8 @@ def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_
     if new_identity and settings.load_declared(place.path)[backup_folder.RECIPIENTS]:
         raise Invalid("--new-identity", "backup.recipients is set; unset it first, or give its identity by --identity")
     made = make_kit(place, SystemClock(), text)
-    sealed = seal_kit(made, read_new_passphrase())
-    with make_whole_file("FILE", target) as written:
+    with make_whole_file("FILE", target) as written:  # before anybody thinks of a passphrase for a file that cannot be
+        sealed = seal_kit(made, read_new_passphrase())
         written.write(render_page(made, sealed) if as_page else sealed)
     output.print_line(f"{target}: the emergency kit, which its passphrase opens; keep it apart from the backups")
     if not made.keyring:
@@ -249,10 +249,10 @@ def restore_backup(
 ) -> int:
     """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
 
-    The home is the old one or the new one at every moment. The key ring of the old one is taken along. What was under
-    way when the backup was made is held after the start, and the owner gets one card about it. Restore nothing that was
-    in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that database, which must
-    be empty.
+    The home is the old one or the new one at every moment. The key ring and the backups of the old one are taken along.
+    What was under way when the backup was made is held after the start, and the owner gets one card about it. Restore
+    nothing that was in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that
+    database, which must be empty.
 
     An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
 
@@ -304,11 +304,18 @@ def _restore_home(
         return 0
     output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
-        output.print_line(f"the home that was there is {done.before}; remove it once all is well")
+        output.print_line(f"the home that was there is {done.before}; {_render_before(done)}")
     for each in notes:
         output.print_line(each)
     output.print_line("`gatepost up` starts it; what was under way then waits for the owner's word")
     return 0
+
+
+def _render_before(done: RestoredHome) -> str:
+    left = Path(done.before) / BACKUPS
+    if not done.backups and left.exists():
+        return f"remove it once all is well, but for its backups in {left}"
+    return "remove it once all is well" + ("; its backups are in the new one" if done.backups else "")
 
 
 @backup_command.command("prune")

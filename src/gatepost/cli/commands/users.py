@@ -8,9 +8,12 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
+from gatepost.core.errors import did_you_mean
 from gatepost.core.home import Home
+from gatepost.core.languages.catalogue import NAMES
 from gatepost.flow.reports import NOT_LOOKED, ErasureReport
 from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.arguments.channels import ListChannelsArgs
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
@@ -72,6 +75,12 @@ def print_user(run: CommandRun, user: UserDetails) -> None:
     output.print_line(f"{user.id}{called}: {', '.join(may) or 'known, a guest everywhere'}")
 
 
+def print_language(run: CommandRun, user: UserDetails) -> None:
+    called = f" ({user.name})" if user.name else ""
+    chosen = NAMES.get(user.language, user.language) if user.language else "no language: the page follows the browser"
+    output.print_line(f"{user.id}{called}: {chosen}")
+
+
 def print_details(run: CommandRun, user: UserDetails) -> None:
     print_user(run, user)
     for each in user.identities[1:]:
@@ -112,7 +121,7 @@ user_command.command("unblock")(from_operation(UnblockUserArgs)(print_unblocked)
 user_command.command("allow")(from_operation(AllowUserArgs)(print_acl_row))
 user_command.command("add")(from_operation(AddUserArgs)(print_user))
 user_command.command("rename")(from_operation(RenameUserArgs)(print_user))
-user_command.command("language")(from_operation(ChooseLanguageArgs)(print_user))
+user_command.command("language")(from_operation(ChooseLanguageArgs)(print_language))
 user_command.command("show")(from_operation(ShowUserArgs)(print_details))
 user_command.command("pair")(from_operation(PairUserArgs)(print_code))
 user_command.command("unpair")(from_operation(UnpairUserArgs)(print_unpaired))
@@ -193,7 +202,7 @@ def _print_erased_person(done: ErasureReport) -> None:
 
 def _print_counts(counts: dict[str, int]) -> None:
     for what, number in counts.items():
-        output.print_line(f"  {number:,} {WHAT.get(what, what)}")
+        output.print_line(f"  {WHAT.get(what, what)}: {number:,}")
 
 
 pair_command = click.command("pair")(from_operation(PairUserArgs)(print_code))
@@ -215,6 +224,10 @@ def _render_entrance(entrance: Entrance) -> str:
 
 def print_entrance(run: CommandRun, entrance: Entrance) -> None:
     output.print_line(_render_entrance(entrance))
+    there = [each.instance for each in call_operation(run.home, ListChannelsArgs, {})]
+    if entrance.instance not in there:
+        near = did_you_mean(entrance.instance, there) or "; `gatepost channel list` shows them"
+        output.print_line(f"nobody comes in yet: there is no channel named {entrance.instance!r}{near}")
 
 
 def print_closed(run: CommandRun, entrance: Entrance) -> None:

@@ -20,6 +20,8 @@ def make_private_file(option: str, path: Path) -> Iterator[BinaryIO]:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         raise Invalid(option, f"{path} is there already; name another, or remove it") from None
+    except FileNotFoundError:
+        raise Invalid(option, f"there is no folder {path.parent}; make it, or name another place") from None
     except OSError as error:
         raise SetupError(f"{path} cannot be made: {error.strerror}") from None
     try:

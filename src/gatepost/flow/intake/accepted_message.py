@@ -105,6 +105,7 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     decision: Decision | None = None  # of a request
     paired: bool = False  # the sender was bound to a person
     joined: bool = False  # the sender is to get a group of their own
+    hurried: bool = False  # what people were asked about the sender is to be looked at now
     woken: tuple[tuple[str, str], ...] = ()  # other rooms (instance, address) in which something is said
     asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
     stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them

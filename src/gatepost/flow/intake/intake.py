@@ -337,6 +337,8 @@ class Intake:
             self._events.requests()
             for room in asked.rooms:
                 self._events.room(*room)
+        if accepted.hurried:
+            self._events.requests()
         if accepted.paired:
             self._events.tools()
         if accepted.joined:

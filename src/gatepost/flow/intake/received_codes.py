@@ -11,6 +11,7 @@ from gatepost.flow.intake.accepted_message import CodeKind, IntakeResult, Messag
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
 from gatepost.flow.onboarding import JoinResult
 from gatepost.flow.pairing import PairingResult
+from gatepost.flow.requests import unknown_senders
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.people import newcomers
 from gatepost.store.rooms import direct_rooms
@@ -56,6 +57,9 @@ def redeem(context: MessageContext, code: ReceivedCode) -> IntakeResult:
     accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
     ended = context.end(state, result.reason, "guest", notified=bool(result.said))
+    if accepted:
+        hurried = unknown_senders.hurry(context.db, context.arrival.inbound.sender, context.now)
+        ended = replace(ended, hurried=hurried)
     if isinstance(result, PairingResult):
         return replace(ended, paired=accepted, stranger=not accepted)
     woken = onboarding.notify_approver(context, result.waits_for) if result.waits_for else ()

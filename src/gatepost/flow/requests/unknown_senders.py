@@ -152,6 +152,18 @@ def is_unknown(db: Db, request: Request) -> bool:
     return sender_rights.find_rights(db, request.name, request.folder) == "guest"
 
 
+def hurry(db: Db, who: str, now: int) -> bool:
+    """Have the requests about somebody looked at now whom something else let in or shut out: they need not wait until
+    the next person would be asked. Return True if there are any."""
+    names = {who, *identities.list_names(db, who)}
+    concerned = [each for each in waiting_requests.list_names_of_people(db) if each[2] in names]
+    found = [requests.find_last(db, *each) for each in sorted(concerned) if each[0] is RequestKind.SENDER]
+    decided = [each for each in found if each is not None and not is_unknown(db, each)]
+    for request in decided:
+        waiting_requests.defer(db, request.id, now)
+    return bool(decided)
+
+
 def release_known(db: Db, channels: ChannelInstances, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
     """Its sender was let in or shut out by something else: what is held goes by that. The request as it stands now."""
     held = inbox.list_held(db, request.folder, request.name)

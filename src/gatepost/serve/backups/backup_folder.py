@@ -42,6 +42,7 @@ RECIPIENTS = setting(
     help="Backups are encrypted so that only these can open them: recipients of age, each beginning with age1.",
 )
 BEGINNING, ENDING, PROOF = "gatepost-", ".tar.gz", ".proof.json"
+BACKUPS = "backups"  # in the home, unless a setting names another folder
 LARGEST_FACTS = 64 * 1024  # bytes of what stands beside a backup, and first in it
 MOST_LISTED = 1000
 
@@ -94,7 +95,7 @@ class BackupManifest(Struct):
 
 
 def find_folder(home: Home, config: Config) -> Path:
-    given = Path(config[FOLDER]).expanduser() if config[FOLDER] else home.path / "backups"
+    given = Path(config[FOLDER]).expanduser() if config[FOLDER] else home.path / BACKUPS
     if not given.is_absolute():
         raise Invalid("backup.folder", f"{config[FOLDER]!r} is no whole path")
     return given

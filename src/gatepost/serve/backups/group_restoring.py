@@ -197,7 +197,7 @@ def _move_into(root: UntrustedFolder, path: str) -> None:
 
 def describe(plan: GroupPlan) -> list[str]:
     """Return what will change, a line each."""
-    said = [f"{plan.folder} is put back as it was in {plan.title}:"]
+    said = [f"what changes if {plan.folder} is put back as it was in {plan.title}:"]
     for name, (now, then) in plan.counts.items():
         said.append(f"  {name.replace('_', ' ')}: {now} now, {then} then")
     own = f"groups/{plan.folder}/"

@@ -25,7 +25,7 @@ from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.gateways.group_place import MARK
 from gatepost.flow.store_watch import MARKER
 from gatepost.serve.backups.archive import DEEPEST, LARGEST, LEFT_OUT, MANIFEST, SHARED_TREES, STORE, TREES
-from gatepost.serve.backups.backup_folder import BackupManifest, parse_manifest
+from gatepost.serve.backups.backup_folder import BACKUPS, BackupManifest, parse_manifest
 from gatepost.serve.backups.sealed_files import open_plain
 
 PIECE = 1024 * 1024
@@ -35,13 +35,15 @@ _EXCHANGE, _AT_FDCWD = 2, -100  # RENAME_EXCHANGE: both names stay, and each has
 
 
 class RestoredHome(Struct, frozen=True, kw_only=True):
-    """`before`: the home that was there, moved aside; '' if there was none. `keyring`: its ring was taken along."""
+    """`before`: the home that was there, moved aside; '' if there was none. `keyring`: its ring was taken along;
+    `backups`: its folder of backups."""
 
     files: int
     made_at: int
     version: str
     before: str = ""
     keyring: bool = False
+    backups: bool = False
 
 
 class UnpackedBackup(Struct, frozen=True):
@@ -178,9 +180,15 @@ def restore(
         prepare(Home(new))
         _sync(new)
     before = _put_in_place(new, home.path)
+    brought = before is not None and _bring_backups(before, home.path)
     _sync(home.path.parent)
     return RestoredHome(
-        files=unpacked.files, made_at=facts.made_at, version=facts.version, before=str(before or ""), keyring=kept
+        files=unpacked.files,
+        made_at=facts.made_at,
+        version=facts.version,
+        before=str(before or ""),
+        keyring=kept,
+        backups=brought,
     )
 
 
@@ -220,6 +228,16 @@ def _put_in_place(new: Path, home: Path) -> Path | None:
         return None
     os.rename(new, before)
     return before
+
+
+def _bring_backups(before: Path, home: Path) -> bool:
+    """Take the backups out of the home that was moved aside: whoever removes that one must not remove them with it."""
+    if not (before / BACKUPS).exists() or (home / BACKUPS).exists():
+        return False
+    with suppress(OSError):  # a disk of its own is mounted there: they stay where they are, which is said
+        os.rename(before / BACKUPS, home / BACKUPS)
+        return True
+    return False
 
 
 def _name_before(home: Path) -> Path:

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -59,13 +59,15 @@ def find_clone() -> Path | None:
     return root if (root / ".git").exists() and (root / "pyproject.toml").is_file() else None
 
 
-def build(place: Path, source: str) -> Path:
-    """Install a version beside the others: a wheel, a folder, or a commit of the clone. Return its environment."""
+def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
+    """Install a version beside the others: a wheel, a folder, or a commit of the clone. Return its environment. What
+    takes long is said, as pip prints nothing."""
     versions = place.with_name(place.name + VERSIONS)
     versions.mkdir(mode=0o755, exist_ok=True)
     new = versions / _choose_name(versions)
     with make_private_folder(versions) as folder:
         given = _find_source(source, folder)
+        say(f"installing {source} beside this version (a minute or two)")
         try:
             _run([sys.executable, "-m", "venv", str(new)], "an environment cannot be made; install python3-venv")
             wanted = f"{given}[{','.join(list_extras())}]" if list_extras() else str(given)

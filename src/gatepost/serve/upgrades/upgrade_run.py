@@ -84,7 +84,7 @@ class Upgrade:
     def check(self, source: str) -> UpgradeState:
         """Install the version beside this one, and say what it changes."""
         present = environments.find_present(self._place)
-        new = environments.build(self._place, source)
+        new = environments.build(self._place, source, self._say)
         try:
             state = UpgradeState(
                 place=str(self._place),

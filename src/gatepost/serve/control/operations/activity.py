@@ -18,6 +18,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.languages.catalogue import ENGLISH, current_language, speaking, translate_exact
 from gatepost.core.records import replace
 from gatepost.flow import activity_words as words
+from gatepost.flow.pairing import ACTION as PAIRED
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.serve.control.arguments.activity import ActivityEntry, ActivityKind, ActivityPage, ListActivityArgs
@@ -451,7 +452,9 @@ class _Words:
         who = self._name_person(row.actor, "")
         person = row.actor if row.actor in self._people else ""
         about = self._name_about(each.details, row.actor)
-        what = words.render_change(who, row.action, row.verdict, about, name=_name_thing(each.details))
+        made = row.action == PAIRED and row.verdict == "done" and "person" not in each.details
+        action = words.MADE_PAIRING if made else row.action
+        what = words.render_change(who, action, row.verdict, about, name=_name_thing(each.details))
         if each.kind is ActivityKind.DECISION:
             what = self._render_decision(each, row, who)
         return _make_entry(each, what, person=person, person_name=who if person else "")

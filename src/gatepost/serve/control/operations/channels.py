@@ -96,7 +96,7 @@ async def _find_spec(surroundings: ChannelSurroundings, instance: str) -> Channe
     if instance not in known:
         raise NotFound("channel", instance, f"`gatepost channel list` shows them{did_you_mean(instance, known)}")
     if known[instance].origin is SpecOrigin.ALWAYS:
-        raise Invalid("instance", f"{instance} is part of the gateway, and has nothing to set")
+        raise Invalid("instance", f"{instance} is part of the gateway: it is always on, with nothing to set or to test")
     return known[instance]
 
 

@@ -271,11 +271,14 @@ GROUP_OPTIONS = frozenset(
 
 def check_option_names(home: Home, provider: str, options: Mapping[str, Any]) -> list[str]:
     """Refuse options that nobody reads, if the provider declares its own. With a word for each that only another
-    provider reads: a conversation may have that one."""
+    provider reads, as a conversation may have that one, and for each that looks misspelt."""
     specs = {name: spec for name in list_provider_names(home) if (spec := _find_spec(home, name)) is not None}
     own = specs.get(provider)
     if own is None or not own.options:
-        return []
+        known = {*GROUP_OPTIONS, *(each for spec in specs.values() for each in spec.options)}
+        unknown = [name for name in sorted(options) if name not in known and options[name] is not None]
+        meant = {name: did_you_mean(name, sorted(known)) for name in unknown}
+        return [f"options.{name} is read by no provider here{near}" for name, near in meant.items() if near]
     notes: list[str] = []
     for name in sorted(each for each, value in options.items() if value is not None):
         if name in own.options or name in GROUP_OPTIONS:
@@ -283,9 +286,10 @@ def check_option_names(home: Home, provider: str, options: Mapping[str, Any]) ->
         others = [each.name for each in specs.values() if name in each.options]
         if not others:
             near = did_you_mean(name, [*own.options, *sorted(GROUP_OPTIONS)])
-            known, all_ = ", ".join(own.options), ", ".join(sorted(GROUP_OPTIONS))
+            those, all_ = ", ".join(own.options), ", ".join(sorted(GROUP_OPTIONS))
             raise Invalid(
-                f"options.{name}", f"{provider} has no such option{near}. It has: {known}; every group has: {all_}"
+                f"options.{name}",
+                f"{provider} has no such option{near or '.'} It has: {those}; every group has: {all_}",
             )
         notes.append(f"options.{name} is one of {', '.join(others)}, which {provider} does not read")
     return notes

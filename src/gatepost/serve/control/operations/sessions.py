@@ -76,7 +76,8 @@ def find_session(db: Db, session_id: str, caller: str, args: OperationArgs[Any])
         action = f"op:{args.info.right}"
         if any(has_right(db, caller, action, scope, args) for scope in (ROOT_FOLDER, session.folder)):
             return SessionAccess(session, None)
-    raise NotFound("conversation", session_id[:80], "or you are no owner or admin of its agent")
+    hint = "`gatepost session list` shows them" if caller == OPERATOR else "or you are no owner or admin of its agent"
+    raise NotFound("conversation", session_id[:80], hint)
 
 
 def _may_control(rights: Rights | None, folder: str) -> TypeGuard[Rights]:

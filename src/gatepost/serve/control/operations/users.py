@@ -14,6 +14,7 @@ from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.reports import ErasureReport
+from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
@@ -235,10 +236,13 @@ async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) ->
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         if effect is AclEffect.DENY and (UserRole.OWNER, "") in users.get_roles(db, new.principal).roles:
             raise Invalid("who", f"{args.who} is an owner, whom no row shuts out")
-        return grant_changes.replace_opposite(db, new, now)
+        row = grant_changes.replace_opposite(db, new, now)
+        unknown_senders.hurry(db, new.principal, now)
+        return row
 
     row = await deps.write(write)
     deps.events.tools(None)
+    deps.events.requests()
     return row
 
 
@@ -275,11 +279,13 @@ async def _change(
         if args.folder and groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         change(db, person)
+        unknown_senders.hurry(db, person, deps.clock.now())
         if deps.caller == OPERATOR or has_right(db, deps.caller, f"op:{routes.WRITE}", ROOT_FOLDER):
             personal_routes.add_page_route(db, person, deps.clock.now())
         return _read_user(db, args.id)
 
     answer = await deps.write(insert)
+    deps.events.requests()
     if deps.caller == OPERATOR or not args.folder:
         return answer
     # The right is for this group alone.

@@ -11,6 +11,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.pairing import PairingResult
+from gatepost.flow.requests import unknown_senders
 from gatepost.serve.web.json_api import read_text_field
 from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db, Store
@@ -50,6 +51,7 @@ class PairingLinks:
         result, link = await self._store.write(_confirm, token, browser, self._clock.now(), self._channels)
         if result.paired:
             self._events.tools()
+            self._events.requests()
             if link.address:
                 self._events.room(link.instance, link.address)
         return JSONResponse({"ok": result.paired, "text": result.said})
@@ -67,4 +69,7 @@ def _confirm(
     visitor = find_visitor(db, browser, now)
     if visitor is None:
         raise Refused("nobody", "confirm a pairing link", why="this browser is not signed in any more")
-    return pairing.confirm_link(db, token, visitor.user, now, channels)
+    result, link = pairing.confirm_link(db, token, visitor.user, now, channels)
+    if result.paired:
+        unknown_senders.hurry(db, link.identity, now)
+    return result, link
