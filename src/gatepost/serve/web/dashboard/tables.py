@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, overload
 
@@ -175,18 +176,43 @@ def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
 
 def make_columns(
     record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False, without: Sequence[str] = ()
-) -> tuple[TableField, ...]:
+) -> "LazyColumns":
     """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
     columns of the page's own, by the field that they stand for. `without`: fields that have no column here.
     `make_texts` has the long texts."""
-    found = list_views(record).items()
-    views = [(name, view) for name, view in found if name not in without and view.kind is not ShownAs.LONG]
-    named = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
-    return tuple(
-        own.get(name) or replace(_make_column(name, view), name=named[name])
-        for name, view in views
-        if details or not view.details
-    )
+
+    def make() -> tuple[TableField, ...]:
+        found = list_views(record).items()
+        views = [(name, view) for name, view in found if name not in without and view.kind is not ShownAs.LONG]
+        named = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
+        return tuple(
+            own.get(name) or replace(_make_column(name, view), name=named[name])
+            for name, view in views
+            if details or not view.details
+        )
+
+    return LazyColumns(make)
+
+
+class LazyColumns(Sequence[TableField]):
+    """Columns that are made when a page is first looked at, so that no start waits for those of all pages."""
+
+    def __init__(self, make: Callable[[], Sequence[TableField]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _columns(self) -> Sequence[TableField]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @overload
+    def __getitem__(self, at: int) -> TableField: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[TableField]: ...
+    def __getitem__(self, at: int | slice) -> TableField | Sequence[TableField]:
+        return LazyColumns(lambda: self._columns[at]) if isinstance(at, slice) else self._columns[at]
 
 
 def make_texts(record: type[Struct], found: Answer) -> list[LongText]:
