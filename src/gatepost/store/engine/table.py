@@ -7,7 +7,7 @@ out. Statements are built once for each text that follows the table's name: that
 import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Generic, TypeVar, get_origin
 
@@ -29,10 +29,15 @@ class Table(Generic[S]):
     def __init__(self, name: str, struct: type[S]) -> None:
         self.name, self.names = name, struct.__struct_fields__
         self.columns = ", ".join(self.names)
-        self.parse = make_row_parser(struct)
+        self._struct = struct
         self._selects: dict[str, str] = {}
         self._inserts: dict[tuple[str | type, ...], str] = {}
         self._many: dict[tuple[str | int | tuple[str, ...], ...], str] = {}
+
+    @cached_property
+    def parse(self) -> Callable[[Row], S]:
+        """Made when the first row is read: a start would make those of all tables."""
+        return make_row_parser(self._struct)
 
     def columns_of(self, alias: str) -> str:
         """The same for a table that a statement gives another name."""
