@@ -13,6 +13,8 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.serve.backups.restoring import restore, unpack
 
+VOLUME = Path("/dev/shm")
+
 
 def make_backup(
     path: Path, *entries: tuple[str, bytes | str | None], spoil: Callable[[tarfile.TarInfo], None] = id
@@ -146,3 +148,21 @@ def test_a_failure_after_the_exchange_leaves_both_homes(tmp_path: Path, monkeypa
         restore(backup, Home(home), replace=True)
     stores = sorted(each.read_text() for each in tmp_path.rglob("gatepost.db"))
     assert (home / "gatepost.db").read_text() == "store" and stores == ["old", "store"]
+
+
+@pytest.mark.skipif(not VOLUME.is_mount(), reason="it stands for a volume")
+def test_a_home_that_is_a_volume_is_refused_with_a_way_out_and_nothing_is_made_beside_it(tmp_path: Path) -> None:
+    before = os.listdir(VOLUME.parent)
+    with pytest.raises(SetupError, match=f"--home {VOLUME}/home"):
+        restore(make_backup(tmp_path / "b"), Home(VOLUME), replace=True)
+    assert os.listdir(VOLUME.parent) == before
+
+
+def test_a_folder_above_the_home_that_is_closed_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = make_backup(tmp_path / "b")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere
+    with pytest.raises(SetupError, match="you may not write to"):
+        restore(backup, Home(tmp_path / "home"))
+    assert list_all(tmp_path) == ["b"]

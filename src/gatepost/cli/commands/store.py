@@ -16,7 +16,7 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.files.private_files import make_whole_file
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
 from gatepost.serve.backups.archive import find_keyring, list_devices
@@ -93,7 +93,7 @@ def _parse_place(home: Home, name: str, text: str) -> StorePlace:
         forms = f"write `{SQLITE}`, `{POSTGRES}`, a path (with a / or .db) or an address"
         raise Invalid(name, f"{text!r} names no store: {forms}{near}")
     if "://" not in text:
-        return StorePlace(Path(text).expanduser().absolute())
+        return StorePlace(expand_user(text).absolute())
     if has_password(text):
         raise Invalid(
             name,
@@ -133,7 +133,7 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
     With backup.recipients it is encrypted, and only they can open it. It is then proven before it is encrypted.
     """
     place = home_of(home)
-    made = make_backup(place, SystemClock(), file.expanduser().absolute() if file is not None else None, proven=prove)
+    made = make_backup(place, SystemClock(), expand_user(file).absolute() if file is not None else None, proven=prove)
     target, found, proof = made.file, made.contents, made.proof
     size = target.stat().st_size
     if as_json:
@@ -205,14 +205,14 @@ def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_
     It asks for a passphrase, twice, which opens the kit; from a pipe it reads two lines. Keep the kit apart from the
     backups, and the passphrase apart from the kit. Make a new one after `gatepost secret rotate`. Any `age` opens it.
     """
-    place, target = home_of(home), file.expanduser().absolute()
+    place, target = home_of(home), expand_user(file).absolute()
     if identity is not None and new_identity:
         raise Invalid("--new-identity", "there is one already in --identity; give one of them")
     if not has_store(place):
         raise SetupError(f"there is no store in {place.path}, so there is nothing to restore with a kit")
     text, recipient = ("", "") if not new_identity else make_identity()
     if identity is not None:
-        text = read_identity(identity.expanduser())
+        text = read_identity(expand_user(identity))
     if new_identity and settings.load_declared(place.path)[backup_folder.RECIPIENTS]:
         raise Invalid("--new-identity", "backup.recipients is set; unset it first, or give its identity by --identity")
     made = make_kit(place, SystemClock(), text)
@@ -305,6 +305,8 @@ def _restore_home(
     output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
         output.print_line(f"the home that was there is {done.before}; remove it once all is well")
+    if done.left_out:
+        output.print_line(f"{done.left_out} files and folders were left out, because their paths are too long")
     for each in notes:
         output.print_line(each)
     output.print_line("`gatepost up` starts it; what was under way then waits for the owner's word")
@@ -364,7 +366,7 @@ def _find_backups(home: Home) -> Path:
 def _find_backup(home: Home, name: str | None) -> Path:
     """One of the folder, or a path. None: the newest."""
     if name is not None and ("/" in name or Path(name).is_file()):
-        path = Path(name).expanduser().absolute()
+        path = expand_user(name).absolute()
         if not path.is_file():
             raise Invalid("NAME", f"{path} is no file")
         return path

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from gatepost import __version__
 from gatepost.core import settings
@@ -52,6 +52,35 @@ LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works 
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
 MOST_PIECES = 1000  # of a file between holes that are looked for
 DEEPEST = 128  # folders in each other
+LARGEST_HEADER = 64 * 1024  # bytes of what extends a header, such as a long name: they are read at once
+LONGEST_PATH = 3000  # bytes; the system takes 4096, with the folder that a backup is put back into
+
+_EXTENDING = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    }
+)
+
+
+class BoundedEntry(tarfile.TarInfo):
+    """Refuses headers that have to be read at once and are large, and maps of holes, which have no bound."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("it has a file with holes")
+        if found.type in _EXTENDING and found.size > LARGEST_HEADER:
+            raise tarfile.ReadError(f"it has a header of {found.size:,} bytes")
+        return found
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """What the library does for the other way to write such a map."""
+        raise tarfile.ReadError("it has a file with holes")
 
 
 def list_devices(home: Home) -> list[str]:
@@ -153,6 +182,8 @@ def _walk(
     while waiting:
         path = waiting.pop()
         try:
+            if len(os.fsencode(path)) > LONGEST_PATH:
+                raise Invalid(path, "has a path that is too long")
             info = root.stat(path)
             yield path, info
             if stat.S_ISDIR(info.st_mode):
@@ -173,7 +204,7 @@ def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
             if file.read(len(BINARY)) == BINARY:
                 return path.endswith(SEALED)
             file.seek(0)
-            with tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
+            with tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE, tarinfo=BoundedEntry) as tar:
                 first = tar.next()
                 return first is not None and first.name in (MANIFEST, STORE)
     except (tarfile.TarError, EOFError, zlib.error, OSError, GatepostError):

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.settings import Config, setting
 from gatepost.serve.backups.archive import MANIFEST
@@ -94,7 +94,7 @@ class BackupManifest(Struct):
 
 
 def find_folder(home: Home, config: Config) -> Path:
-    given = Path(config[FOLDER]).expanduser() if config[FOLDER] else home.path / "backups"
+    given = expand_user(config[FOLDER]) if config[FOLDER] else home.path / "backups"
     if not given.is_absolute():
         raise Invalid("backup.folder", f"{config[FOLDER]!r} is no whole path")
     return given
