@@ -19,7 +19,7 @@ from gatepost.core.files.private_files import make_whole_file
 from gatepost.core.home import Home, expand_user
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
-from gatepost.serve.backups.archive import find_keyring, list_devices
+from gatepost.serve.backups.archive import MOST_SKIPPED, find_keyring, list_devices
 from gatepost.serve.backups.backup_folder import BackupProof
 from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
 from gatepost.serve.backups.group_restoring import check_folder
@@ -33,6 +33,7 @@ from gatepost.store.engine.place import URL, StorePlace, find_place, has_passwor
 from gatepost.store.engine.store_copy import CopiedTable
 
 SQLITE, POSTGRES = "sqlite", "postgres"
+MOST_SHOWN = 10  # of what a backup left out
 
 
 @click.group()
@@ -121,7 +122,12 @@ def backup_command() -> None:
 @backup_command.command("create")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--prove", is_flag=True, help="Put it back for a try at once, as `verify` does.")
-@click.option("--json", "as_json", is_flag=True, help="Print file, bytes, files, skipped, keyring and devices as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print file, bytes, files, skipped, skipped_in_all, proof, keyring and devices as JSON.",
+)
 @click.pass_obj
 def create_backup(home: str | None, file: Path | None, prove: bool, as_json: bool) -> int:
     """Write the store, settings, plug-ins, groups, conversations and media to one file that you alone can read.
@@ -138,14 +144,15 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
     size = target.stat().st_size
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
-        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place), "proof": to_json(proof)}
+        told |= {"skipped_in_all": found.skipped_in_all, "proof": to_json(proof)}
+        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place)}
         output.print_json(told)
         return int(bool(proof and proof.trouble))
     output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
-    for each in found.skipped[:10]:
-        output.print_line(f"left out, because it is no file or could not be read: {each}")
-    if len(found.skipped) > 10:
-        output.print_line(f"… and {len(found.skipped) - 10} more (--json lists them)")
+    for each in found.skipped[:MOST_SHOWN]:
+        output.print_line(f"left out, because it is no file or could not be read: {' '.join(each.splitlines())}")
+    if found.skipped_in_all > MOST_SHOWN:
+        output.print_line(f"… and {found.skipped_in_all - MOST_SHOWN} more (--json lists the first {MOST_SKIPPED})")
     if keyring := find_keyring(place):
         output.print_line(
             f"without the key ring: no secret in it opens without {keyring}; keep a copy of that elsewhere"

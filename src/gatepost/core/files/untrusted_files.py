@@ -253,6 +253,11 @@ def open_untrusted(path: Path) -> UntrustedFolder:
             os.close(top)
 
 
+def render_path(path: str) -> str:
+    """Return a path as text. An agent may use bytes in a name that are none; they are escaped."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def is_larger(folder: Path, limit: int) -> bool:
     """Return True if a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
     with suppress(GatepostError), open_untrusted(folder) as root:

@@ -28,7 +28,7 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.files.private_files import UNDER_WAY, make_private_folder, make_whole_file
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, render_path
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.keyring import Keyring
@@ -51,6 +51,7 @@ STORE = "gatepost.db"
 LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
 MOST_PIECES = 1000  # of a file between holes that are looked for
+MOST_SKIPPED, LONGEST_SKIPPED = 100, 300  # of what is left out are named; characters of a name
 DEEPEST = 128  # folders in each other
 LARGEST_HEADER = 64 * 1024  # bytes of what extends a header, such as a long name: they are read at once
 LONGEST_PATH = 3000  # bytes; the system takes 4096, with the folder that a backup is put back into
@@ -97,8 +98,16 @@ class BackupContents:
 
     made_at: int = 0
     files: int = 0
-    skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files
+    skipped: list[str] = field(default_factory=list)  # the first paths that could not be read, or are no files
+    skipped_in_all: int = 0
     holes: int = 0  # bytes of them in the files
+
+    def skip(self, path: str) -> None:
+        """Agents make such paths: they may be no text, and more than anybody reads."""
+        self.skipped_in_all += 1
+        if len(self.skipped) < MOST_SKIPPED:
+            text = render_path(path)
+            self.skipped.append(text if len(text) <= LONGEST_SKIPPED else f"{text[:LONGEST_SKIPPED]}…")
 
 
 def find_keyring(home: Home) -> str:
@@ -192,7 +201,7 @@ def _walk(
                 names = root.list(path, most=sys.maxsize)
                 waiting += [f"{path}/{name}" for name in reversed(names) if _is_kept(path, name, running)]
         except GatepostError:
-            found.skipped.append(path)  # it went away meanwhile, or is closed to us
+            found.skip(path)  # it went away meanwhile, or is closed to us
 
 
 def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
@@ -240,7 +249,7 @@ def _add(tar: tarfile.TarFile, root: UntrustedFolder, path: str, info: os.stat_r
                 tar.addfile(entry, _PaddedReader(file, entry.size))
         found.files += 1
     except GatepostError:
-        found.skipped.append(path)  # a socket, a pipe, or gone meanwhile
+        found.skip(path)  # a socket, a pipe, or gone meanwhile
 
 
 def _holes(fd: int, size: int) -> int:

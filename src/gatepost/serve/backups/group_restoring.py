@@ -5,6 +5,7 @@ begins. From then on every step can be done again, and a start of the gateway do
 the old agent or the new one. Folders of the agents below it lie in its own, and are not touched.
 """
 
+import json
 import shutil
 import stat
 import sys
@@ -131,7 +132,7 @@ def begin(home: Home, plan: GroupPlan) -> None:
     part = place / f"{PLAN}.part"
     part.unlink(missing_ok=True)
     with make_private_file("plan", part) as file:
-        file.write(msgspec.json.encode(plan))
+        file.write(json.dumps(msgspec.to_builtins(plan)).encode())  # names of files may be no text
     part.rename(place / PLAN)
     sync_folder(place)
 
@@ -150,7 +151,7 @@ async def finish(
     if not (place / PLAN).is_file():
         return None
     with (place / PLAN).open("rb") as file:
-        plan = msgspec.json.decode(file.read(LARGEST_PLAN), type=GroupPlan)
+        plan = msgspec.convert(json.loads(file.read(LARGEST_PLAN)), type=GroupPlan)
     copy = read_copy(place / THEN / STORE, plan.folder)
     await store.write(_put_rows, channels, read_rules(config), copy, plan, clock.now())
     with open_untrusted(home.place) as root:

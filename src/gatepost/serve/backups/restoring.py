@@ -116,6 +116,8 @@ def unpack(
             _give(place, entry)
     except _DAMAGED as error:
         raise SetupError(f"{source} is no backup, or is damaged: {error}") from None
+    except OSError as error:
+        raise SetupError(f"{source} cannot be unpacked to {target}: {error.strerror or error}") from None
     if not (target / STORE).is_file():
         raise SetupError(f"{source} is no backup: there is no store in it")
     said = target / MANIFEST
