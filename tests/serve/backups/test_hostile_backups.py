@@ -17,7 +17,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.backups.archive import write_archive
-from gatepost.serve.backups.backup_folder import list_backups, prune
+from gatepost.serve.backups.backup_folder import list_backups, prune, render_proof
 from gatepost.serve.backups.backup_runs import is_due
 from gatepost.serve.backups.restoring import restore, unpack
 from gatepost.store.engine.migrate import migrate
@@ -63,11 +63,12 @@ def test_the_same_for_a_whole_restore(tmp_path: Path) -> None:
     assert list(victim.rglob("*")) == []
 
 
-def make_saying(path: Path, facts: bytes) -> Path:
+def make_saying(path: Path, facts: bytes, store: bytes = b"") -> Path:
     with tarfile.open(path, "w:gz") as tar:
-        entry = tarfile.TarInfo("backup.json")
-        entry.size = len(facts)
-        tar.addfile(entry, io.BytesIO(facts))
+        for name, content in (("backup.json", facts), ("gatepost.db", store)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
     return path
 
 
@@ -83,6 +84,15 @@ def test_a_backup_of_no_date_stops_no_pruning(tmp_path: Path, made_at: int) -> N
     make_saying(tmp_path / "gatepost-20260101T000000Z.tar.gz", b'{"made_at": %d}' % made_at)
     prune(tmp_path, Config())
     assert len(list_backups(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("moment", [10**20, 9 * 10**18, -(10**20)])
+def test_a_proof_or_a_backup_of_no_date_is_shown_and_put_back(tmp_path: Path, moment: int) -> None:
+    path = make_saying(tmp_path / "gatepost-20260101T000000Z.tar.gz", b'{"made_at": %d}' % moment, b"store")
+    path.with_name(f"{path.name}.proof.json").write_bytes(b'{"at": %d}' % moment)
+    (found,) = list_backups(tmp_path)
+    assert render_proof(found.proof) == "not tried yet"
+    assert restore(path, Home(tmp_path / "home")).files == 2
 
 
 def test_listing_a_small_hostile_backup_takes_little_memory(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
@@ -44,12 +44,14 @@ RECIPIENTS = setting(
 BEGINNING, ENDING, PROOF = "gatepost-", ".tar.gz", ".proof.json"
 LARGEST_FACTS = 64 * 1024  # bytes of what stands beside a backup, and first in it
 MOST_LISTED = 1000
+# What lies in the folder may be of somebody else: a moment that no calendar has would stop whoever shows it.
+Moment = Annotated[int, Meta(ge=0, le=250_000_000_000_000_000)]  # until the year 9892
 
 
 class BackupProof(Struct, frozen=True, kw_only=True):
     """The outcome of putting a backup back for a try. `trouble`: '' if it answered."""
 
-    at: int
+    at: Moment
     trouble: str = ""
     seconds: float = 0.0
     version: str = ""  # of the gateway that tried
@@ -85,7 +87,7 @@ class BackupFile(Struct, frozen=True, kw_only=True):
 class BackupManifest(Struct):
     """What a backup says of itself. One of before 0.3 says nothing."""
 
-    made_at: int = 0
+    made_at: Moment = 0
     version: str = ""
     schema: int = 0
     home: str = ""
