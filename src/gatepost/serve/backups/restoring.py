@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.files.private_files import make_private_folder
 from gatepost.core.files.untrusted_files import write_synced
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
@@ -220,7 +221,9 @@ def restore(
         os.chmod(new, stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else 0o700)
         prepare(Home(new))
         _sync(new)
-    before = _put_in_place(new, home.path)
+        ready = Path(tempfile.mkdtemp(prefix=f".{home.path.name}-restoring-", dir=home.path.parent))
+        os.replace(new, ready)  # from here on it may become the home that was there, which nobody removes
+    before = _put_in_place(ready, home.path)
     _sync(home.path.parent)
     return RestoredHome(
         files=unpacked.files,
@@ -264,16 +267,15 @@ def is_free(path: Path) -> bool:
 
 @contextmanager
 def _make_folder(home: Path) -> Iterator[Path]:
-    """A folder on the home's own disk, gone again if nothing came of it."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{home.name}-restoring-", dir=home.parent))
+    """A folder on the home's own disk, gone when the block ends. What a restore left that was killed goes first."""
     try:
-        yield new
-    except BaseException as error:
-        shutil.rmtree(new, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise SetupError(f"the backup cannot be restored to {home}: {error.strerror or error}") from None
-        raise
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with make_private_folder(home.parent) as folder:
+            new = folder / home.name
+            new.mkdir(mode=0o700)
+            yield new
+    except OSError as error:
+        raise SetupError(f"the backup cannot be restored to {home}: {error.strerror or error}") from None
 
 
 def _put_in_place(new: Path, home: Path) -> Path | None:
