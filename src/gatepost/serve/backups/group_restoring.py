@@ -6,7 +6,6 @@ the old agent or the new one. Folders of the agents below it lie in its own, and
 """
 
 import json
-import shutil
 import stat
 import sys
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from gatepost.core import log
 from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.files.private_files import make_private_file, sync_folder
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, remove_folder
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -78,7 +77,7 @@ async def lay_out(
     place = find_place(home)
     if (place / PLAN).exists():
         raise SetupError("an earlier one was interrupted after it had begun; `gatepost up` finishes it first")
-    shutil.rmtree(place, ignore_errors=True)
+    remove_folder(place)
     then = place / THEN
     then.mkdir(parents=True, mode=0o700)
     facts = unpack(source, then, identity, lambda name: False).facts
@@ -140,7 +139,7 @@ def begin(home: Home, plan: GroupPlan) -> None:
 def forget(home: Home) -> None:
     """Remove what was laid out and not begun."""
     if not (find_place(home) / PLAN).exists():
-        shutil.rmtree(find_place(home), ignore_errors=True)
+        remove_folder(find_place(home))
 
 
 async def finish(
@@ -162,7 +161,7 @@ async def finish(
     sync_folder(home.place)
     (place / PLAN).unlink()  # now it is done; what is left is nobody's
     sync_folder(place)
-    shutil.rmtree(place, ignore_errors=True)
+    remove_folder(place)
     _log.info("an agent was put back", folder=plan.folder, source=plan.title)
     return plan
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.files.private_files import make_private_folder
-from gatepost.core.files.untrusted_files import write_synced
+from gatepost.core.files.untrusted_files import remove_folder, write_synced
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.gateways.group_place import MARK
@@ -309,7 +309,7 @@ def _exchange(one: Path, other: Path) -> None:
     try:
         os.rename(other, aside)
     except OSError as error:
-        shutil.rmtree(one, ignore_errors=True)
+        remove_folder(one)
         raise SetupError(
             f"{other} cannot be exchanged: {error.strerror or error}. Nothing was changed; choose another folder as the"
             " home"
