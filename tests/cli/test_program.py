@@ -87,6 +87,20 @@ def test_home_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) ->
         assert told.code == 1 and f"there is no store in {tmp_path / 'x'}" in told.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--home", "~nobody-has-this-name/x", "status"),
+        ("backup", "verify", "~nobody-has-this-name/x"),
+    ],
+)
+def test_the_home_folder_of_somebody_unknown_is_refused_in_words(run: Run, words: tuple[str, ...]) -> None:
+    told = run(*words)
+
+    assert told.code == 1 and told.err.count("\n") == 1
+    assert "write the whole path" in told.err and "should not happen" not in told.err
+
+
 @pytest.mark.parametrize("words", [("login", "list"), ("passkey", "list"), ("site", "list"), ("token", "api", "list")])
 def test_who_only_looks_makes_no_home(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     told = run("--home", str(tmp_path / "mistyped"), *words)

@@ -23,5 +23,10 @@ def test_an_error_does_not_repeat_all_that_somebody_sent(error: GatepostError, b
     assert text.startswith(begin) and text.endswith(end)
 
 
+def test_what_is_no_text_is_escaped() -> None:
+    """As in the name of an agent's file. Whoever reads the error must get it."""
+    assert str(Invalid("a/\udcff.md", "is larger")).encode() == b"a/\\udcff.md: is larger"
+
+
 def test_a_usual_text_is_whole() -> None:
     assert str(Invalid("name", "y" * 5000)) == "name: " + "y" * 5000

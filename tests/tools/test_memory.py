@@ -27,7 +27,7 @@ from gatepost.store.sessions.turns import TurnState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Tool
 from gatepost_testing.counting import CountingDb
-from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
+from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent, is_invalid
 
 load_package("gatepost.tools")
 
@@ -415,3 +415,13 @@ async def test_facts_go_with_the_conversation_of_somebody_who_is_forgotten(agent
     await agent.call("keep_facts", facts=["Ann is away."])
     await agent.store.write(person_rows.reset_session, agent.session.id)
     assert [each.text for each in await remembered(agent)] == ["We open at 9."]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("forget", {"id": 2**64}), ("remember", {"text": "x", "replaces": -(2**64)}), ("recall", {"limit": 2**63})],
+)
+async def test_a_number_that_no_row_holds_is_the_agents_to_mend(
+    agent: GateAgent, tool: str, arguments: dict[str, Any]
+) -> None:
+    assert is_invalid(await agent.call(tool, **arguments))

@@ -1,14 +1,13 @@
 """Files that a command is given by name, to be read."""
 
-from pathlib import Path
-
 from gatepost.core.errors import Invalid
+from gatepost.core.home import expand_user
 
 
 def read_bytes(option: str, name: str, most: int | None = None) -> bytes:
     """Return the contents of a file. `option`: by which it was named; `most`: bytes that it may have."""
     try:
-        with Path(name).expanduser().open("rb") as file:
+        with expand_user(name).open("rb") as file:
             data = file.read() if most is None else file.read(most + 1)
     except OSError as error:
         raise Invalid(option, f"{name} cannot be read: {error.strerror}") from None

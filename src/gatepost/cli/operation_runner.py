@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gatepost.core import home as homes
 from gatepost.core import settings
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.process import home_lock, listen_address
 from gatepost.flow.schedule import TIMEZONE
 from gatepost.flow.worktrees import LIMIT_S
@@ -47,7 +47,7 @@ def zone_of(home: Home) -> tuple[tzinfo | None, str]:
 
 def absolute(path: Path) -> str:
     """As somebody means it who stands here. Links stay links: whether one may be followed is judged by the gateway."""
-    return os.path.abspath(path.expanduser())
+    return os.path.abspath(expand_user(path))
 
 
 def get_worktree_timeout(home: Home) -> float:

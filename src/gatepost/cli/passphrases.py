@@ -12,6 +12,7 @@ import click
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.core.home import expand_user
 from gatepost.serve.backups.emergency_kit import SHORTEST_PASSPHRASE, EmergencyKit, open_kit, read_sealed
 from gatepost.serve.backups.sealed_files import read_identity
 
@@ -34,8 +35,8 @@ def opening_options(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_opening(identity: Path | None, kit: Path | None) -> BackupOpening:
-    found = open_kit(read_sealed(kit.expanduser()), read_passphrase()) if kit is not None else None
-    text = read_identity(identity.expanduser()) if identity is not None else found.identity if found is not None else ""
+    found = open_kit(read_sealed(expand_user(kit)), read_passphrase()) if kit is not None else None
+    text = read_identity(expand_user(identity)) if identity is not None else found.identity if found is not None else ""
     return BackupOpening(text, found)
 
 

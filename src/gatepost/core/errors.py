@@ -15,9 +15,10 @@ class GatepostError(Exception):
     """Anything that this program says no with. Never raised itself.
 
     A text that repeats much of what somebody sent is cut in its middle: it begins with the thing and ends with the way
-    out."""
+    out. What is no text, as names of agents' files can hold, is escaped."""
 
     def __init__(self, text: str = "") -> None:
+        text = text.encode(errors="backslashreplace").decode()
         super().__init__(text if len(text) <= 2 * LONGEST_PART else f"{text[:LONGEST_PART]} … {text[-LONGEST_PART:]}")
 
 

@@ -178,4 +178,13 @@ class Home(Struct, frozen=True):
 def find(given: str | None = None) -> Home:
     """`--home`, else GATEPOST_HOME, else ~/.gatepost."""
     chosen = given or os.environ.get("GATEPOST_HOME") or "~/.gatepost"
-    return Home(Path(chosen).expanduser().absolute())
+    return Home(expand_user(chosen).absolute())
+
+
+def expand_user(path: str | Path) -> Path:
+    """Return a path that may begin with `~` or `~NAME`, as a shell would. Raise SetupError if nobody is so called."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        why = "this machine does not know whose home folder that is"
+        raise SetupError(f"{str(path)[:200]!r}: {why}; write the whole path, or set HOME") from None

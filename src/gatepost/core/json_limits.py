@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 LONGEST_NUMBER = 640  # digits; writing an integer takes the square of them. Python allows no smaller limit
+LARGEST_NUMBER = 2**63  # the first that no row of a store holds
 MOST_VALUES = 10_000  # in one request, frame or call: what is larger is a file
 
 _SIGNS = (b",", b"[", b"{")  # every value but the first follows one of them

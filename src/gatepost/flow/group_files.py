@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, render_path
 from gatepost.core.home import Home
 from gatepost.flow.reports import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.messages.text import clean
@@ -96,7 +96,7 @@ def _find_file(root: UntrustedFolder, folder: str, path: str) -> GroupFile | Non
     with suppress(Invalid, NotFound):
         found = root.stat(f"{folder}/{path}")
         if stat.S_ISREG(found.st_mode):
-            return GroupFile(path, found.st_size, int(found.st_mtime * SECOND))
+            return GroupFile(render_path(path), found.st_size, int(found.st_mtime * SECOND))
     return None
 
 

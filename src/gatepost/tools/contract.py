@@ -17,6 +17,7 @@ from msgspec import Struct
 from gatepost.access.subjects import Subject, ToolEffects, find_subject, make_effects
 from gatepost.access.tiers import Tier, TreeScope
 from gatepost.core.errors import SetupError
+from gatepost.core.json_limits import LARGEST_NUMBER
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.store.rights.requests import BoundReads
@@ -239,13 +240,20 @@ def _reader(arguments: type[msgspec.Struct], aliases: Mapping[str, str]) -> Call
 
     def read(raw: bytes) -> dict[str, Any]:
         try:
-            return asdict(decode(raw))
+            return _check_numbers(asdict(decode(raw)))
         except msgspec.ValidationError:
             if (renamed := _rename(raw, aliases)) is None:
                 raise
-            return asdict(msgspec.convert(renamed, arguments))
+            return _check_numbers(asdict(msgspec.convert(renamed, arguments)))
 
     return read
+
+
+def _check_numbers(found: dict[str, Any]) -> dict[str, Any]:
+    for name, value in found.items():
+        if isinstance(value, int) and not -LARGEST_NUMBER <= value < LARGEST_NUMBER:
+            raise msgspec.ValidationError(f"Expected a number that a row holds - at `$.{name}`")
+    return found
 
 
 def list_room_aliases(scoped_by: str | None, parameters: Collection[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """`gatepost backup`: what is in it, what never is, and who can read it."""
 
 import io
+import json
 import os
 import shutil
 import stat
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatepost.core.files.private_files import UNDER_WAY
@@ -17,6 +19,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.serve.backups import archive
 from gatepost.serve.backups.backup_folder import BackupProof, keep_proof
+from gatepost.serve.backups.backup_runs import LARGEST_REPORT, MadeBackup
 from gatepost.serve.backups.emergency_kit import open_kit, read_sealed
 from gatepost.serve.backups.sealed_files import make_identity, measure_digest
 from gatepost.store.engine.readonly import read_snapshot
@@ -117,6 +120,30 @@ def test_stranger_14_a_backup_follows_no_link_and_is_held_up_by_no_pipe(run: Run
     link = names(tmp_path / "b.tar.gz")["groups/acme/shadow"]
     assert link.issym() and link.linkname == "/etc/passwd"
     assert told["skipped"] == ["groups/acme/pipe"]
+
+
+def test_an_agent_makes_no_report_of_a_backup_longer_than_the_gateway_reads(
+    run: Run, used: Home, tmp_path: Path
+) -> None:
+    """The report of what could not be taken along. A gateway that cannot read it calls its own backups failed, takes
+    none elsewhere and removes no old one."""
+    fd = os.open(used.groups / "acme", os.O_RDONLY)
+    for _ in range(10):
+        os.mkdir(b"\xff" * 250, dir_fd=fd)
+        below = os.open(b"\xff" * 250, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    for number in range(400):
+        os.mkfifo(f"pipe-{number}", dir_fd=fd)
+    os.close(fd)
+
+    told = run("backup", "create", str(tmp_path / "b.tar.gz"), "--json")
+    made = msgspec.json.decode(told.out.encode()[:LARGEST_REPORT], type=MadeBackup)
+    assert made.file == str(tmp_path / "b.tar.gz")
+    assert json.loads(told.out)["skipped_in_all"] == 400
+
+    shown = run("backup", "create", str(tmp_path / "c.tar.gz"))
+    assert "and 390 more" in shown.out and len(shown.out) < 10_000
 
 
 def test_stranger_14_a_file_that_is_there_is_not_overwritten(run: Run, used: Home, tmp_path: Path) -> None:

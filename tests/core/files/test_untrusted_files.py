@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -298,6 +299,35 @@ def test_stranger_06_a_folder_that_its_owner_closed_is_named(mode: int) -> None:
         found = _closed_as_its_owner(place, mode)
         (Path(place) / "closed").chmod(0o700)
     assert found == "closed"
+
+
+def _move_as_its_owner(place: Path) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(64123)
+                os.setuid(64123)
+            (place / "a" / "closed" / "below").mkdir(parents=True)
+            (place / "b").mkdir()
+            (place / "a" / "closed").chmod(0o500)
+            with open_untrusted(place) as root:
+                root.move("a/closed", "b/closed")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def test_a_folder_that_its_owner_closed_is_moved_as_it_is() -> None:
+    """An agent must not stop the start of the gateway, which puts back what was begun, or a move to another one."""
+    with tempfile.TemporaryDirectory() as place:
+        if os.geteuid() == 0:
+            os.chown(place, 64123, 64123)
+        _move_as_its_owner(Path(place))
+        moved = Path(place) / "b" / "closed"
+        assert moved.is_dir() and stat.S_IMODE(moved.stat().st_mode) == 0o500
+        moved.chmod(0o700)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

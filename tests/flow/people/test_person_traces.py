@@ -4,6 +4,7 @@ import os
 from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gatepost.core.home import Home
@@ -70,6 +71,12 @@ def test_files_that_hold_a_word_or_are_named_by_it_are_found(home: Home) -> None
     (home.groups / "acme/notes/Ann.md").write_text("nothing")
     assert find_mentions(home, ("fake:user/9", "Ann")) == (["groups/acme/notes/Ann.md", "groups/acme/notes/a.md"], True)
     assert find_mentions(home, ()) == ([], True)
+
+
+def test_a_file_whose_name_is_no_text_is_told_as_text(home: Home) -> None:
+    (home.group("acme") / os.fsdecode(b"\xff.md")).write_text("fake:user/9")
+    found, whole = find_mentions(home, ("fake:user/9",))
+    assert (msgspec.json.decode(msgspec.json.encode(found)), whole) == (["groups/acme/\\xff.md"], True)
 
 
 def test_a_link_is_not_followed_and_a_pipe_does_not_hold_it_up(home: Home, tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_a_look_opens_what_is_new_clears_what_is_gone_and_keeps_what_it_could_no
     assert not compare(rows[1:], SeenConditions({AlertKey("agent", "acme"): ""}, LOOKED), "", None).has_any
 
 
+def test_what_others_have_crowded_out_is_not_said_to_be_over() -> None:
+    lasting, back = row("agent", "home"), row("agent", "work", cleared_at=NOON)
+    seen = SeenConditions({}, frozenset({"agent"}), frozenset({lasting.key, back.key}))
+    changes = compare([lasting, back], seen, "", None)
+    assert (changes.begun, changes.cleared, dict(changes.seen)) == ({}, (), {back.id: back.detail})
+
+
 def test_what_is_seen_again_or_has_another_number_is_written_down() -> None:
     rows = [row(cleared_at=NOON), row("disk_full", "", detail="1")]
     changes = compare(rows, SeenConditions({DEAF: "", FULL: "2"}, LOOKED), "", None)

@@ -146,6 +146,14 @@ def test_a_thousand_groups_that_fail_are_a_bounded_number_of_alerts_with_short_n
     assert len(found) <= MOST_SUBJECTS and all(len(key.subject) <= 100 for key in found)
 
 
+def test_an_agent_that_makes_hundreds_of_groups_hides_no_other_that_fails() -> None:
+    """Its world is the first by the alphabet."""
+    many = tuple(f"aaa/g{number:03}" for number in range(300))
+    seen = find_conditions(AlertFacts(now=NOON, failing=(*many, "home", "work/mail")), CONDITIONS.values())
+    assert {"home", "work/mail"} <= {key.subject for key in seen.found}
+    assert len(seen.found) == MOST_SUBJECTS and len(seen.found) + len(seen.beyond) == 302
+
+
 def test_a_condition_of_the_machine_names_the_gateway_where_there_are_several() -> None:
     facts = AlertFacts(now=NOON, free_bytes=1, failing=["acme"])
     seen = find_conditions(facts, CONDITIONS.values(), "b")

@@ -156,6 +156,13 @@ def list_states(db: Db) -> list[tuple[str, str]]:
     return [(str(row[0]), str(row[1])) for row in db.rows("SELECT folder, state FROM inbox ORDER BY folder")]
 
 
+async def test_an_agent_with_files_whose_names_are_no_text_comes_back(place: Place) -> None:
+    (place.home.group("acme") / os.fsdecode(b"\xff\xfe")).write_text("now")
+    await place.lay_out()
+    await place.finish()
+    assert await place.show("acme") == THEN
+
+
 async def test_an_agent_that_the_backup_has_not_is_said(place: Place) -> None:
     with pytest.raises(Invalid, match="there is no agent gamma"):
         await lay_out(place.home, place.store, CLOCK, "gamma", place.backup)

@@ -3,6 +3,8 @@
 import io
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.serve.backups.restoring import restore, unpack
+
+VOLUME = Path("/dev/shm")
 
 
 def make_backup(
@@ -156,3 +160,39 @@ def test_a_failure_after_the_exchange_leaves_both_homes(tmp_path: Path, monkeypa
         restore(backup, Home(home), replace=True)
     stores = sorted(each.read_text() for each in tmp_path.rglob("gatepost.db"))
     assert (home / "gatepost.db").read_text() == "store" and stores == ["old", "store"]
+
+
+@pytest.mark.skipif(not VOLUME.is_mount(), reason="it stands for a volume")
+def test_a_home_that_is_a_volume_is_refused_with_a_way_out_and_nothing_is_made_beside_it(tmp_path: Path) -> None:
+    before = os.listdir(VOLUME.parent)
+    with pytest.raises(SetupError, match=f"--home {VOLUME}/home"):
+        restore(make_backup(tmp_path / "b"), Home(VOLUME), replace=True)
+    assert os.listdir(VOLUME.parent) == before
+
+
+def test_a_folder_above_the_home_that_is_closed_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = make_backup(tmp_path / "b")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may write everywhere
+    with pytest.raises(SetupError, match="you may not write to"):
+        restore(backup, Home(tmp_path / "home"))
+    assert list_all(tmp_path) == ["b"]
+
+
+def test_what_a_killed_restore_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """It may be as large as the home, and has its key ring."""
+    backup, home = make_backup(tmp_path / "b", ("groups/a.txt", b"hi")), tmp_path / "home"
+    home.mkdir()
+    (home / "keyring.json").write_text("keys")
+    code = (
+        "import os, sys; from pathlib import Path; from gatepost.core.home import Home\n"
+        "from gatepost.serve.backups.restoring import restore\n"
+        "restore(Path(sys.argv[1]), Home(Path(sys.argv[2])), replace=True, prepare=lambda new: os._exit(9))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, backup, home], timeout=60).returncode == 9
+    assert len([each for each in tmp_path.rglob("keyring.json") if each.parent != home]) == 1
+    for each in tmp_path.iterdir():
+        os.utime(each, (1, 1))
+    restore(backup, Home(home), replace=True)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["b", "home", "home.before-restore-1"]

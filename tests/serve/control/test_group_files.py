@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatepost.core.clock import SystemClock
@@ -155,6 +156,14 @@ async def test_a_folder_of_skills_that_is_too_full_hides_nothing_else(deps: Oper
     for number in range(group_files.MOST_ENTRIES + 10):
         (crowded / f"d{number}").mkdir(parents=True)
     assert [each["path"] for each in await run(deps, "group.files")] == ["AGENTS.md", "work.md"]
+
+
+async def test_a_file_whose_name_is_no_text_hides_nothing_else(deps: OperationDeps, home: Home) -> None:
+    odd = home.group("acme") / "skills" / os.fsdecode(b"\xff") / os.fsdecode(b"\xfe.md")
+    odd.parent.mkdir()
+    odd.write_text("x")
+    found = msgspec.json.decode(msgspec.json.encode(await run(deps, "group.files")))
+    assert [each["path"] for each in found] == ["AGENTS.md", "skills/\\xff/\\xfe.md", "work.md"]
 
 
 async def test_a_group_that_is_called_skills_has_its_own_files_and_its_own_right(deps: OperationDeps) -> None:

@@ -12,6 +12,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
+from gatepost.core.home import expand_user
 from gatepost.core.process import listen_address
 from gatepost.inside import bridge as pump
 from gatepost.jsonrpc.mcp_clients import configuration_text, list_clients
@@ -48,7 +49,7 @@ def show_config(
     at = url.rstrip("/") if url else f"unix:{listen_address.find_control_path(home_of(given_home))}:"
     run = [*this_program(), "bridge", "--url", at + path]
     if token_file:
-        run += ["--token-file", str(Path(token_file).expanduser().absolute())]
+        run += ["--token-file", str(expand_user(token_file).absolute())]
     name = f"gatepost-{folder.strip('/').replace('/', '-')}" if folder else "gatepost"
     text = configuration_text(client, name, run)
     file = list_clients()[client].file

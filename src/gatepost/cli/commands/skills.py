@@ -12,7 +12,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import absolute, home_of
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.skills import (
     NONE,
@@ -101,7 +101,7 @@ def add(home: Home, args: dict[str, Any], as_json: bool, below: bool | None, yes
 
     Without --group, every agent has them. What holds is what the card showed.
     """
-    draft = None if Path(args["source"]).expanduser().exists() else _DRAFT.match(args["source"])
+    draft = None if expand_user(args["source"]).exists() else _DRAFT.match(args["source"])
     if draft:
         folder = draft[1]
         if args["target"] not in ("", folder):
@@ -118,7 +118,7 @@ def _make_absolute(source: str) -> str:
     """A path as somebody means it who stands here. `#` and a folder may follow."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|git@", source):
         return source
-    place, mark, inner = (source, "", "") if Path(source).expanduser().exists() else source.partition("#")
+    place, mark, inner = (source, "", "") if expand_user(source).exists() else source.partition("#")
     return absolute(Path(place)) + mark + inner
 
 

@@ -16,10 +16,10 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
 from gatepost.core.files.private_files import make_whole_file
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.process import home_lock
 from gatepost.serve.backups import backup_folder
-from gatepost.serve.backups.archive import find_keyring, list_devices
+from gatepost.serve.backups.archive import MOST_SKIPPED, find_keyring, list_devices
 from gatepost.serve.backups.backup_folder import BACKUPS, BackupProof
 from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_page, seal_kit
 from gatepost.serve.backups.group_restoring import check_folder
@@ -33,6 +33,7 @@ from gatepost.store.engine.place import URL, StorePlace, find_place, has_passwor
 from gatepost.store.engine.store_copy import CopiedTable
 
 SQLITE, POSTGRES = "sqlite", "postgres"
+MOST_SHOWN = 10  # of what a backup left out
 
 
 @click.group()
@@ -93,7 +94,7 @@ def _parse_place(home: Home, name: str, text: str) -> StorePlace:
         forms = f"write `{SQLITE}`, `{POSTGRES}`, a path (with a / or .db) or an address"
         raise Invalid(name, f"{text!r} names no store: {forms}{near}")
     if "://" not in text:
-        return StorePlace(Path(text).expanduser().absolute())
+        return StorePlace(expand_user(text).absolute())
     if has_password(text):
         raise Invalid(
             name,
@@ -121,7 +122,12 @@ def backup_command() -> None:
 @backup_command.command("create")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--prove", is_flag=True, help="Put it back for a try at once, as `verify` does.")
-@click.option("--json", "as_json", is_flag=True, help="Print file, bytes, files, skipped, keyring and devices as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print file, bytes, files, skipped, skipped_in_all, proof, keyring and devices as JSON.",
+)
 @click.pass_obj
 def create_backup(home: str | None, file: Path | None, prove: bool, as_json: bool) -> int:
     """Write the store, settings, plug-ins, groups, conversations and media to one file that you alone can read.
@@ -133,19 +139,20 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
     With backup.recipients it is encrypted, and only they can open it. It is then proven before it is encrypted.
     """
     place = home_of(home)
-    made = make_backup(place, SystemClock(), file.expanduser().absolute() if file is not None else None, proven=prove)
+    made = make_backup(place, SystemClock(), expand_user(file).absolute() if file is not None else None, proven=prove)
     target, found, proof = made.file, made.contents, made.proof
     size = target.stat().st_size
     if as_json:
         told: dict[str, object] = {"file": str(target), "bytes": size, "files": found.files, "skipped": found.skipped}
-        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place), "proof": to_json(proof)}
+        told |= {"skipped_in_all": found.skipped_in_all, "proof": to_json(proof)}
+        told |= {"keyring": find_keyring(place) or None, "devices": list_devices(place)}
         output.print_json(told)
         return int(bool(proof and proof.trouble))
     output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
-    for each in found.skipped[:10]:
-        output.print_line(f"left out, because it is no file or could not be read: {each}")
-    if len(found.skipped) > 10:
-        output.print_line(f"… and {len(found.skipped) - 10} more (--json lists them)")
+    for each in found.skipped[:MOST_SHOWN]:
+        output.print_line(f"left out, because it is no file or could not be read: {' '.join(each.splitlines())}")
+    if found.skipped_in_all > MOST_SHOWN:
+        output.print_line(f"… and {found.skipped_in_all - MOST_SHOWN} more (--json lists the first {MOST_SKIPPED})")
     if keyring := find_keyring(place):
         output.print_line(
             f"without the key ring: no secret in it opens without {keyring}; keep a copy of that elsewhere"
@@ -205,14 +212,14 @@ def make_emergency_kit(home: str | None, file: Path, identity: Path | None, new_
     It asks for a passphrase, twice, which opens the kit; from a pipe it reads two lines. Keep the kit apart from the
     backups, and the passphrase apart from the kit. Make a new one after `gatepost secret rotate`. Any `age` opens it.
     """
-    place, target = home_of(home), file.expanduser().absolute()
+    place, target = home_of(home), expand_user(file).absolute()
     if identity is not None and new_identity:
         raise Invalid("--new-identity", "there is one already in --identity; give one of them")
     if not has_store(place):
         raise SetupError(f"there is no store in {place.path}, so there is nothing to restore with a kit")
     text, recipient = ("", "") if not new_identity else make_identity()
     if identity is not None:
-        text = read_identity(identity.expanduser())
+        text = read_identity(expand_user(identity))
     if new_identity and settings.load_declared(place.path)[backup_folder.RECIPIENTS]:
         raise Invalid("--new-identity", "backup.recipients is set; unset it first, or give its identity by --identity")
     made = make_kit(place, SystemClock(), text)
@@ -305,6 +312,8 @@ def _restore_home(
     output.print_line(f"{home.path} is as it was{_render_moment(done.made_at)}: {done.files} files from {source.name}")
     if done.before:
         output.print_line(f"the home that was there is {done.before}; {_render_before(done)}")
+    if done.left_out:
+        output.print_line(f"{done.left_out} files and folders were left out, because their paths are too long")
     for each in notes:
         output.print_line(each)
     output.print_line("`gatepost up` starts it; what was under way then waits for the owner's word")
@@ -371,7 +380,7 @@ def _find_backups(home: Home) -> Path:
 def _find_backup(home: Home, name: str | None) -> Path:
     """One of the folder, or a path. None: the newest."""
     if name is not None and ("/" in name or Path(name).is_file()):
-        path = Path(name).expanduser().absolute()
+        path = expand_user(name).absolute()
         if not path.is_file():
             raise Invalid("NAME", f"{path} is no file")
         return path

@@ -9,7 +9,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.core.errors import did_you_mean
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.languages.catalogue import NAMES
 from gatepost.flow.reports import NOT_LOOKED, ErasureReport
 from gatepost.serve.control.answers import to_json
@@ -148,7 +148,7 @@ def forget_user(home: Home, args: dict[str, Any], as_json: bool, target: Path | 
     if target is not None:
         from gatepost.cli.person_export import write_export
 
-        files = write_export(home, args["id"], target.expanduser().absolute())
+        files = write_export(home, args["id"], expand_user(target).absolute())
         rest = "; files on other gateways are not in it" if NOT_LOOKED in known.left else ""
         output.print_line(f"exported to {target}: {files} files beside the messages{rest}", error=as_json)
     if not yes and not _confirm_erasure(args["id"], bool(known.counts)):

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.files.untrusted_files import remove_folder
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def make_private_folder(parent: Path) -> Iterator[Path]:
         yield folder
     finally:
         os.close(handle)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -104,7 +104,7 @@ def remove_leftovers(folder: Path) -> None:
             if time.time() - os.fstat(handle).st_mtime < LEFT_S:
                 continue
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+            remove_folder(path) if path.is_dir() else path.unlink()
         except OSError:
             continue  # its maker lives, or removed it
         finally:

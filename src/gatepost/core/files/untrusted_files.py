@@ -7,6 +7,7 @@ or grows files meanwhile changes which of its own files is seen; it never gets a
 
 import errno
 import os
+import shutil
 import stat
 import sys
 import time
@@ -139,7 +140,10 @@ class UntrustedFolder:
         with self._parent(relative) as (folder, name), self._parent(to) as (other, new):
             if _kind(other, new) is not None:
                 raise Invalid(to, "is there already")
-            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+            try:
+                os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+            except PermissionError:
+                _move_closed(folder, name, other, new)
 
     def copy_out(self, relative: str, target: Path, limit: int) -> int:
         """Copy a regular file to a new file of the host's own; how many bytes it had."""
@@ -253,6 +257,23 @@ def open_untrusted(path: Path) -> UntrustedFolder:
             os.close(top)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder of the host's own in which agents' files were laid out, as far as that can be done. They may have
+    closed folders to their owner: what the usual way leaves is removed by its rights."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(GatepostError, OSError):
+        if path.is_dir() and not path.is_symlink():
+            with open_untrusted(path) as root:
+                for name in root.list(most=sys.maxsize):
+                    root.remove_tree(name)
+            path.rmdir()
+
+
+def render_path(path: str) -> str:
+    """Return a path as text. An agent may use bytes in a name that are none; they are escaped."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def is_larger(folder: Path, limit: int) -> bool:
     """Return True if a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
     with suppress(GatepostError), open_untrusted(folder) as root:
@@ -360,6 +381,19 @@ def _remove(folder: int, name: str) -> None:
         finally:
             os.close(fd)
         os.rmdir(current, dir_fd=folder)
+
+
+def _move_closed(folder: int, name: str, other: int, new: str) -> None:
+    """Move a folder that its owner may not write to: it cannot change its parent until they may."""
+    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    if not stat.S_ISDIR(mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+    fd = _open_to_empty(folder, name)
+    try:
+        os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+    finally:
+        os.fchmod(fd, stat.S_IMODE(mode))
+        os.close(fd)
 
 
 def _move_up(fd: int, name: str, folder: int) -> str:

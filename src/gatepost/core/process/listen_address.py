@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.core import settings
 from gatepost.core.errors import SetupError
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.process import home_lock
 from gatepost.core.settings import Config, setting
 
@@ -99,7 +99,7 @@ def parse(text: str, name: str = "listen") -> ListenAddress:
 def _unix(path: str, text: str, name: str) -> ListenAddress:
     if not path or path.endswith("/"):
         raise SetupError(f"{name} = {text!r} names no socket file; {_EXAMPLES}")
-    return ListenAddress("unix", path=Path(path).expanduser().absolute())
+    return ListenAddress("unix", path=expand_user(path).absolute())
 
 
 def _port(digits: str, text: str, name: str) -> int:
@@ -126,4 +126,4 @@ def find_control_path(home: Home) -> Path:
 
 
 def _socket(text: str) -> Path:
-    return Path(text.removeprefix("unix://").removeprefix("unix:")).expanduser().absolute()
+    return expand_user(text.removeprefix("unix://").removeprefix("unix:")).absolute()

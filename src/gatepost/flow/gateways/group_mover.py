@@ -237,16 +237,22 @@ def _place(home: Path, move: GroupMove) -> Path | None:
         _remove_trees(home, tops)
     for top in tops:
         if os.path.lexists(own / NEW / top):
-            os.rename(own / NEW / top, home / top)
+            _move(home, own / NEW / top, home / top)
     os.sync()
     return own / BEFORE if (own / BEFORE).is_dir() else None
+
+
+def _move(home: Path, path: Path, to: Path) -> None:
+    """Also what an agent has closed to its owner."""
+    with open_untrusted(home) as root:
+        root.move(str(path.relative_to(home)), str(to.relative_to(home)))
 
 
 def _set_aside(home: Path, kept: Path, tops: list[str]) -> None:
     for top in tops:
         if os.path.lexists(home / top):
             (kept / top).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.rename(home / top, kept / top)
+            _move(home, home / top, kept / top)
 
 
 def _undo(home: Path, move: GroupMove) -> None:
@@ -256,7 +262,7 @@ def _undo(home: Path, move: GroupMove) -> None:
         _remove_trees(home, tops)
     for top in tops:
         if os.path.lexists(own / BEFORE / top):
-            os.rename(own / BEFORE / top, home / top)
+            _move(home, own / BEFORE / top, home / top)
     shutil.rmtree(own / BEFORE, ignore_errors=True)
     _clear(home, move.id)
 

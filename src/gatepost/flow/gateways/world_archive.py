@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.core.files.untrusted_files import DEEPEST, UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import DEEPEST, UntrustedFolder, open_untrusted, render_path
 
 GROUPS, SESSIONS = "groups", "sessions"
 MAILBOX = frozenset({"in", "out"})  # of a session, made anew where it wakes
@@ -142,7 +142,7 @@ def find_newer(one: Path, other: Path, tops: Sequence[str]) -> str:
             or entry.time > known.time + SAME_NS
             or (entry.size != known.size and entry.time >= known.time)
         ):
-            return os.fsdecode(entry.path)
+            return render_path(os.fsdecode(entry.path))
     return ""
 
 

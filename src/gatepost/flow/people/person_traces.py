@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import GatepostError
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, render_path
 from gatepost.core.home import Home
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store.people import identities, person_removal, person_requests, person_rows
@@ -207,7 +207,7 @@ def find_mentions(home: Home, words: Iterable[str]) -> tuple[list[str], bool]:
                 return found, False
             whole = whole and 0 <= size <= LARGEST_FILE
             if wanted.search(path.encode(errors="replace")) or wanted.search(_read_file(root, path, size)):
-                found.append(f"groups/{path}")
+                found.append(f"groups/{render_path(path)}")
     return found, whole
 
 

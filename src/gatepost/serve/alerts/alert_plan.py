@@ -94,6 +94,9 @@ def compare(rows: Iterable[Alert], seen: SeenConditions, gateway: str, living: C
         if key in seen.found:
             if row.cleared_at is not None or row.detail != seen.found[key]:
                 again[row.id] = seen.found[key]
+        elif key in seen.beyond:
+            if row.cleared_at is not None:
+                again[row.id] = row.detail
         elif row.cleared_at is None and _may_judge(key, seen, gateway, living):
             cleared.append(row.id)
     begun = {key: detail for key, detail in seen.found.items() if key not in known}

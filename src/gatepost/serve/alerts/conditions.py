@@ -5,6 +5,7 @@ platform or an agent said is never in it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
@@ -354,24 +355,40 @@ CONDITIONS: Mapping[str, Condition] = {
 
 
 class SeenConditions(Struct, frozen=True):
-    """`looked`: the conditions that were looked at; of the others nothing is known."""
+    """`looked`: the conditions that were looked at; of the others nothing is known. `beyond`: found, too, and too many
+    for an alert each: they begin none, and are not over."""
 
     found: Mapping[AlertKey, str]  # with the detail
     looked: frozenset[str]
+    beyond: frozenset[AlertKey] = frozenset()
 
 
 def find_conditions(facts: AlertFacts, wanted: Iterable[Condition], gateway: str = "") -> SeenConditions:
-    """`gateway`: this one, if several share the store. Each condition counts for a bounded number of subjects."""
-    found, looked = dict[AlertKey, str](), set[str]()
+    """`gateway`: this one, if several share the store. Each condition counts for a bounded number of subjects, and
+    those of one world hide no other world's."""
+    found, looked, beyond = dict[AlertKey, str](), set[str](), set[AlertKey]()
     for condition in wanted:
         observed = condition.find(facts)
         if observed is None:
             continue
         looked.add(condition.key)
         where = gateway if condition.is_local else ""
-        some = sorted(observed, key=lambda each: each.subject)[:MOST_SUBJECTS]
-        found |= {AlertKey(condition.key, each.subject[:LONGEST_SUBJECT], where): each.detail for each in some}
-    return SeenConditions(found, frozenset(looked))
+        keys = {
+            AlertKey(condition.key, each.subject[:LONGEST_SUBJECT], where): each.detail for each in _share_out(observed)
+        }
+        found |= dict(list(keys.items())[:MOST_SUBJECTS])
+        beyond |= set(list(keys)[MOST_SUBJECTS:])
+    return SeenConditions(found, frozenset(looked), frozenset(beyond))
+
+
+def _share_out(observed: Iterable[Observation]) -> list[Observation]:
+    """Return the first of each world, then the second of each, and so on."""
+    counts, ranked = Counter[str](), list[tuple[int, Observation]]()
+    for each in sorted(observed, key=lambda each: each.subject):
+        world = each.subject.partition("/")[0]
+        ranked.append((counts[world], each))
+        counts[world] += 1
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def render_alert(alert: Alert) -> str:

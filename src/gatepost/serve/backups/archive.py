@@ -21,14 +21,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from gatepost import __version__
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.files.private_files import UNDER_WAY, make_private_folder, make_whole_file
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, render_path
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.keyring import Keyring
@@ -51,7 +51,37 @@ STORE = "gatepost.db"
 LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
 MOST_PIECES = 1000  # of a file between holes that are looked for
+MOST_SKIPPED, LONGEST_SKIPPED = 100, 300  # of what is left out are named; characters of a name
 DEEPEST = 128  # folders in each other
+LARGEST_HEADER = 64 * 1024  # bytes of what extends a header, such as a long name: they are read at once
+LONGEST_PATH = 3000  # bytes; the system takes 4096, with the folder that a backup is put back into
+
+_EXTENDING = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    }
+)
+
+
+class BoundedEntry(tarfile.TarInfo):
+    """Refuses headers that have to be read at once and are large, and maps of holes, which have no bound."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("it has a file with holes")
+        if found.type in _EXTENDING and found.size > LARGEST_HEADER:
+            raise tarfile.ReadError(f"it has a header of {found.size:,} bytes")
+        return found
+
+    def _proc_gnusparse_10(self, *_: object) -> None:
+        """What the library does for the other way to write such a map."""
+        raise tarfile.ReadError("it has a file with holes")
 
 
 def list_devices(home: Home) -> list[str]:
@@ -68,8 +98,16 @@ class BackupContents:
 
     made_at: int = 0
     files: int = 0
-    skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files
+    skipped: list[str] = field(default_factory=list)  # the first paths that could not be read, or are no files
+    skipped_in_all: int = 0
     holes: int = 0  # bytes of them in the files
+
+    def skip(self, path: str) -> None:
+        """Agents make such paths: they may be no text, and more than anybody reads."""
+        self.skipped_in_all += 1
+        if len(self.skipped) < MOST_SKIPPED:
+            text = render_path(path)
+            self.skipped.append(text if len(text) <= LONGEST_SKIPPED else f"{text[:LONGEST_SKIPPED]}…")
 
 
 def find_keyring(home: Home) -> str:
@@ -153,6 +191,8 @@ def _walk(
     while waiting:
         path = waiting.pop()
         try:
+            if len(os.fsencode(path)) > LONGEST_PATH:
+                raise Invalid(path, "has a path that is too long")
             info = root.stat(path)
             yield path, info
             if stat.S_ISDIR(info.st_mode):
@@ -161,7 +201,7 @@ def _walk(
                 names = root.list(path, most=sys.maxsize)
                 waiting += [f"{path}/{name}" for name in reversed(names) if _is_kept(path, name, running)]
         except GatepostError:
-            found.skipped.append(path)  # it went away meanwhile, or is closed to us
+            found.skip(path)  # it went away meanwhile, or is closed to us
 
 
 def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
@@ -173,7 +213,7 @@ def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result) -> bool:
             if file.read(len(BINARY)) == BINARY:
                 return path.endswith(SEALED)
             file.seek(0)
-            with tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
+            with tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE, tarinfo=BoundedEntry) as tar:
                 first = tar.next()
                 return first is not None and first.name in (MANIFEST, STORE)
     except (tarfile.TarError, EOFError, zlib.error, OSError, GatepostError):
@@ -209,7 +249,7 @@ def _add(tar: tarfile.TarFile, root: UntrustedFolder, path: str, info: os.stat_r
                 tar.addfile(entry, _PaddedReader(file, entry.size))
         found.files += 1
     except GatepostError:
-        found.skipped.append(path)  # a socket, a pipe, or gone meanwhile
+        found.skip(path)  # a socket, a pipe, or gone meanwhile
 
 
 def _holes(fd: int, size: int) -> int:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.record_fields import ShownAs, shown
 from gatepost.core.settings import Config, setting
 from gatepost.serve.backups.archive import MANIFEST
@@ -45,12 +45,14 @@ BEGINNING, ENDING, PROOF = "gatepost-", ".tar.gz", ".proof.json"
 BACKUPS = "backups"  # in the home, unless a setting names another folder
 LARGEST_FACTS = 64 * 1024  # bytes of what stands beside a backup, and first in it
 MOST_LISTED = 1000
+# What lies in the folder may be of somebody else: a moment that no calendar has would stop whoever shows it.
+Moment = Annotated[int, Meta(ge=0, le=250_000_000_000_000_000)]  # until the year 9892
 
 
 class BackupProof(Struct, frozen=True, kw_only=True):
     """The outcome of putting a backup back for a try. `trouble`: '' if it answered."""
 
-    at: int
+    at: Moment
     trouble: str = ""
     seconds: float = 0.0
     version: str = ""  # of the gateway that tried
@@ -86,7 +88,7 @@ class BackupFile(Struct, frozen=True, kw_only=True):
 class BackupManifest(Struct):
     """The words of a backup about itself. One of before 0.3 says nothing."""
 
-    made_at: int = 0
+    made_at: Moment = 0
     version: str = ""
     schema: int = 0
     home: str = ""
@@ -95,7 +97,7 @@ class BackupManifest(Struct):
 
 
 def find_folder(home: Home, config: Config) -> Path:
-    given = Path(config[FOLDER]).expanduser() if config[FOLDER] else home.path / BACKUPS
+    given = expand_user(config[FOLDER]) if config[FOLDER] else home.path / BACKUPS
     if not given.is_absolute():
         raise Invalid("backup.folder", f"{config[FOLDER]!r} is no whole path")
     return given

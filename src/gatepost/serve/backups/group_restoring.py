@@ -5,7 +5,7 @@ begins. From then on every step can be done again, and a start of the gateway do
 the old agent or the new one. Folders of the agents below it lie in its own, and are not touched.
 """
 
-import shutil
+import json
 import stat
 import sys
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from gatepost.core import log
 from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.files.private_files import make_private_file, sync_folder
-from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted, remove_folder
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -77,7 +77,7 @@ async def lay_out(
     place = find_place(home)
     if (place / PLAN).exists():
         raise SetupError("an earlier one was interrupted after it had begun; `gatepost up` finishes it first")
-    shutil.rmtree(place, ignore_errors=True)
+    remove_folder(place)
     then = place / THEN
     then.mkdir(parents=True, mode=0o700)
     facts = unpack(source, then, identity, lambda name: False).facts
@@ -131,7 +131,7 @@ def begin(home: Home, plan: GroupPlan) -> None:
     part = place / f"{PLAN}.part"
     part.unlink(missing_ok=True)
     with make_private_file("plan", part) as file:
-        file.write(msgspec.json.encode(plan))
+        file.write(json.dumps(msgspec.to_builtins(plan)).encode())  # names of files may be no text
     part.rename(place / PLAN)
     sync_folder(place)
 
@@ -139,7 +139,7 @@ def begin(home: Home, plan: GroupPlan) -> None:
 def forget(home: Home) -> None:
     """Remove what was laid out and not begun."""
     if not (find_place(home) / PLAN).exists():
-        shutil.rmtree(find_place(home), ignore_errors=True)
+        remove_folder(find_place(home))
 
 
 async def finish(
@@ -150,7 +150,7 @@ async def finish(
     if not (place / PLAN).is_file():
         return None
     with (place / PLAN).open("rb") as file:
-        plan = msgspec.json.decode(file.read(LARGEST_PLAN), type=GroupPlan)
+        plan = msgspec.convert(json.loads(file.read(LARGEST_PLAN)), type=GroupPlan)
     copy = read_copy(place / THEN / STORE, plan.folder)
     await store.write(_put_rows, channels, read_rules(config), copy, plan, clock.now())
     with open_untrusted(home.place) as root:
@@ -161,7 +161,7 @@ async def finish(
     sync_folder(home.place)
     (place / PLAN).unlink()  # now it is done; what is left is nobody's
     sync_folder(place)
-    shutil.rmtree(place, ignore_errors=True)
+    remove_folder(place)
     _log.info("an agent was put back", folder=plan.folder, source=plan.title)
     return plan
 

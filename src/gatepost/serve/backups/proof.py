@@ -22,6 +22,7 @@ from msgspec import Struct
 from gatepost import __version__
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, SetupError
+from gatepost.core.files.untrusted_files import remove_folder
 from gatepost.core.home import Home
 from gatepost.serve.backups.backup_folder import BackupProof
 from gatepost.serve.backups.restoring import unpack
@@ -85,7 +86,7 @@ def _make_home(source: Path) -> Iterator[Home]:
             yield home
             return
         finally:
-            shutil.rmtree(home.path, ignore_errors=True)
+            remove_folder(home.path)
     raise SetupError(f"neither {places[0]} nor {places[1]} has room for a trial; it takes {wanted:,} bytes or more")
 
 

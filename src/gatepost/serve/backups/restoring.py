@@ -5,6 +5,7 @@ nothing in it leads out of the new folder. Files and folders come first, and lin
 """
 
 import ctypes
+import gzip
 import os
 import shutil
 import stat
@@ -14,29 +15,51 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, SetupError
-from gatepost.core.files.untrusted_files import write_synced
+from gatepost.core.files.private_files import make_private_folder
+from gatepost.core.files.untrusted_files import remove_folder, write_synced
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.gateways.group_place import MARK
 from gatepost.flow.store_watch import MARKER
-from gatepost.serve.backups.archive import DEEPEST, LARGEST, LEFT_OUT, MANIFEST, SHARED_TREES, STORE, TREES
+from gatepost.serve.backups.archive import (
+    DEEPEST,
+    LARGEST,
+    LEFT_OUT,
+    LONGEST_PATH,
+    MANIFEST,
+    SHARED_TREES,
+    STORE,
+    TREES,
+    BoundedEntry,
+)
 from gatepost.serve.backups.backup_folder import BACKUPS, BackupManifest, parse_manifest
 from gatepost.serve.backups.sealed_files import open_plain
 
 PIECE = 1024 * 1024
 MOST_ENTRIES = 5_000_000
 LEAST_FREE = 256 * 1024**2  # bytes that stay free
+_DAMAGED = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    EOFError,
+    zlib.error,
+    OverflowError,
+    ValueError,
+    RecursionError,  # of headers that extend each other
+)
 _EXCHANGE, _AT_FDCWD = 2, -100  # RENAME_EXCHANGE: both names stay, and each has what the other had
 
 
 class RestoredHome(Struct, frozen=True, kw_only=True):
     """`before`: the home that was there, moved aside; '' if there was none. `keyring`: its ring was taken along;
-    `backups`: its folder of backups."""
+    `backups`: its folder of backups. `left_out`: entries whose path is too long, in a backup of before such were left
+    out when it was made."""
 
     files: int
     made_at: int
@@ -44,26 +67,35 @@ class RestoredHome(Struct, frozen=True, kw_only=True):
     before: str = ""
     keyring: bool = False
     backups: bool = False
+    left_out: int = 0
 
 
 class UnpackedBackup(Struct, frozen=True):
     files: int
     facts: BackupManifest
+    left_out: int = 0
 
 
 def unpack(
     source: Path, target: Path, identity: str = "", wanted: Callable[[str], bool] = lambda name: True
 ) -> UnpackedBackup:
     """Unpack a backup into an empty folder of our own. `identity`: what opens a sealed one. `wanted`: of which names,
-    besides the store. It raises SetupError if that is no backup, or a damaged one."""
+    besides the store. It raises SetupError if that is no backup, or a damaged one.
+
+    Its last bytes are the proof that nothing was changed or cut, so they are read, too.
+    """
     links: list[tuple[Path, str, tarfile.TarInfo]] = []
     folders: list[tuple[Path, tarfile.TarInfo]] = []
-    names, count = set[str](), 0
+    names, count, left_out = set[str](), 0, 0
     try:
-        with open_plain(source, identity) as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+        with open_plain(source, identity) as file, _open_archive(file) as tar:
             for number, entry in enumerate(tar):
+                tar.members.clear()  # type: ignore[attr-defined]  # it would keep each entry
                 if number > MOST_ENTRIES:
                     raise SetupError(f"{source} has more than {MOST_ENTRIES:,} entries, which no backup of ours has")
+                if len(os.fsencode(entry.name)) > LONGEST_PATH:
+                    left_out += 1
+                    continue
                 place = target / _check_name(entry)
                 if entry.name not in (STORE, MANIFEST) and not wanted(entry.name):
                     continue
@@ -85,14 +117,25 @@ def unpack(
             _give(place, entry)
         for place, entry in reversed(folders):  # a folder may be closed to writers, so this comes last
             _give(place, entry)
-    except (tarfile.TarError, EOFError, zlib.error, OverflowError, ValueError) as error:
+    except _DAMAGED as error:
         raise SetupError(f"{source} is no backup, or is damaged: {error}") from None
+    except OSError as error:
+        raise SetupError(f"{source} cannot be unpacked to {target}: {error.strerror or error}") from None
     if not (target / STORE).is_file():
         raise SetupError(f"{source} is no backup: there is no store in it")
     said = target / MANIFEST
     facts = parse_manifest(said) if said.is_file() else BackupManifest()
     said.unlink(missing_ok=True)
-    return UnpackedBackup(count, facts)
+    return UnpackedBackup(count, facts, left_out)
+
+
+@contextmanager
+def _open_archive(file: BinaryIO) -> Iterator[tarfile.TarFile]:
+    with gzip.GzipFile(fileobj=file) as plain:
+        with tarfile.open(fileobj=plain, mode="r|", tarinfo=BoundedEntry) as tar:
+            yield tar
+        while plain.read(PIECE):
+            pass
 
 
 def _check_links(
@@ -112,7 +155,7 @@ def _check_room(target: Path, entry: tarfile.TarInfo) -> None:
     """A file that is small in an archive may be large on a disk."""
     if entry.sparse is not None:
         raise SetupError(f"{entry.name[:120]!r} in the backup has holes, and in none of ours; nothing was restored")
-    if entry.size and shutil.disk_usage(target).free < entry.size + LEAST_FREE:
+    if shutil.disk_usage(target).free < entry.size + LEAST_FREE:
         raise SetupError(f"there is no room for {entry.name[:120]!r} at {target}; nothing was restored")
 
 
@@ -166,6 +209,7 @@ def restore(
             "HOME",
             f"there is something in {home.path} already; --replace moves it aside, or --home names another place",
         )
+    check_exchange(home.path)
     with _make_folder(home.path) as new:
         unpacked = unpack(source, new, identity)
         facts = unpacked.facts
@@ -179,7 +223,9 @@ def restore(
         os.chmod(new, stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else 0o700)
         prepare(Home(new))
         _sync(new)
-    before = _put_in_place(new, home.path)
+        ready = Path(tempfile.mkdtemp(prefix=f".{home.path.name}-restoring-", dir=home.path.parent))
+        os.replace(new, ready)  # from here on it may become the home that was there, which nobody removes
+    before = _put_in_place(ready, home.path)
     brought = before is not None and _bring_backups(before, home.path)
     _sync(home.path.parent)
     return RestoredHome(
@@ -189,7 +235,28 @@ def restore(
         before=str(before or ""),
         keyring=kept,
         backups=brought,
+        left_out=unpacked.left_out,
     )
+
+
+def check_exchange(home: Path) -> None:
+    """Raise SetupError where no other home can take this one's place."""
+    if home.is_mount():
+        raise SetupError(
+            f"{home} is where a disk or volume is mounted, and nothing can take its place. Use a folder in it as the"
+            f" home, such as --home {home / 'home'}, and have the gateway start with that"
+        )
+    check_folder_beside(home)
+
+
+def check_folder_beside(home: Path) -> None:
+    """Raise SetupError where none can be made."""
+    above = next(each for each in home.absolute().parents if each.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise SetupError(
+            f"nothing can be made beside {home}, because you may not write to {above}. Do this as somebody who may, or"
+            " use a home in a folder of your own"
+        )
 
 
 def is_free(path: Path) -> bool:
@@ -204,16 +271,15 @@ def is_free(path: Path) -> bool:
 
 @contextmanager
 def _make_folder(home: Path) -> Iterator[Path]:
-    """A folder on the home's own disk, gone again if nothing came of it."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{home.name}-restoring-", dir=home.parent))
+    """A folder on the home's own disk, gone when the block ends. What a restore left that was killed goes first."""
     try:
-        yield new
-    except BaseException as error:
-        shutil.rmtree(new, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise SetupError(f"the backup cannot be restored to {home}: {error.strerror or error}") from None
-        raise
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with make_private_folder(home.parent) as folder:
+            new = folder / home.name
+            new.mkdir(mode=0o700)
+            yield new
+    except OSError as error:
+        raise SetupError(f"the backup cannot be restored to {home}: {error.strerror or error}") from None
 
 
 def _put_in_place(new: Path, home: Path) -> Path | None:
@@ -254,8 +320,19 @@ def _exchange(one: Path, other: Path) -> None:
         if libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _EXCHANGE) == 0:
             return
     aside = _name_before(other)  # a file system that cannot exchange names: two steps
-    os.rename(other, aside)
-    os.rename(one, other)
+    try:
+        os.rename(other, aside)
+    except OSError as error:
+        remove_folder(one)
+        raise SetupError(
+            f"{other} cannot be exchanged: {error.strerror or error}. Nothing was changed; choose another folder as the"
+            " home"
+        ) from None
+    try:
+        os.rename(one, other)
+    except OSError:
+        os.rename(aside, other)
+        raise
     os.rename(aside, one)
 
 

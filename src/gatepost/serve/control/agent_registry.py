@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.settings import load_declared, setting
 from gatepost.core.settings_file import write_atomically
 
@@ -107,7 +107,7 @@ def _pick(agent: RegistryAgent) -> RegisteredCommand | None:
 def _load(home: Home, tell: Callable[[str], None]) -> AgentRegistry:
     where = load_declared(home.path, REGISTRY)[REGISTRY]
     if "://" not in where:
-        return _parse(_read(home.path / Path(where).expanduser()), where)
+        return _parse(_read(home.path / expand_user(where)), where)
     kept = home.path / f"acp-registry-{hashlib.sha256(where.encode()).hexdigest()[:12]}.json"
     if kept.exists():
         return _parse(_read(kept), str(kept))

@@ -20,6 +20,7 @@ from gatepost.core.clock import HOUR, Clock, iso
 from gatepost.core.errors import Invalid, Refused, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.json_limits import LARGEST_NUMBER
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused
 FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
-LARGEST_NUMBER = 2**63  # the first that no row holds
 SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 

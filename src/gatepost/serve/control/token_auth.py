@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatepost.core.errors import SetupError
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.process.listen_address import ListenAddress, parse
 from gatepost.core.settings import Config, setting, start_check
 from gatepost.core.terminal_text import make_visible
@@ -60,7 +60,7 @@ def find_listen_address(config: Config) -> ListenAddress | None:
 
 
 def token_path(home: Home, config: Config) -> Path:
-    return Path(config[TOKEN_FILE]).expanduser() if config[TOKEN_FILE] else home.path / "control.token"
+    return expand_user(config[TOKEN_FILE]) if config[TOKEN_FILE] else home.path / "control.token"
 
 
 def load_token(home: Home, config: Config) -> str:

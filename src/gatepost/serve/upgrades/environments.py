@@ -18,6 +18,7 @@ from pathlib import Path
 import gatepost
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.files.private_files import make_private_folder, sync_folder
+from gatepost.core.home import expand_user
 
 VERSIONS, FIRST = ".versions", "before-upgrades"
 CONTAINERS = (Path("/run/.containerenv"), Path("/.dockerenv"))
@@ -87,7 +88,7 @@ def _choose_name(versions: Path) -> str:
 def _find_source(source: str, folder: Path) -> Path:
     if not source or source.startswith("-"):
         raise Invalid("--to", f"{source[:80]!r} cannot be installed: {NO_INDEX}")
-    given = Path(source).expanduser()
+    given = expand_user(source)
     if given.suffix == ".whl" and given.is_file():
         return given.absolute()
     if (given / "pyproject.toml").is_file():

@@ -29,6 +29,7 @@ from gatepost.serve.backups.archive import write_archive
 from gatepost.serve.backups.backup_folder import render_bytes
 from gatepost.serve.backups.new_backup import make_backup
 from gatepost.serve.backups.proof import OF_OURS, prove
+from gatepost.serve.backups.restoring import check_exchange, check_folder_beside
 from gatepost.serve.upgrades import environments
 from gatepost.store.engine.place import StorePlace, get_place
 from gatepost.store.engine.readonly import get_newest_version
@@ -114,7 +115,7 @@ class Upgrade:
             self._say(f"  {line}")
         if len(changes) > 40:
             self._say(f"  … and {len(changes) - 40} more lines of the changelog")
-        check_way_back(state, get_place(self._home, settings.load_declared(self._home.path)))
+        check_way_back(state, get_place(self._home, settings.load_declared(self._home.path)), self._home)
         if state.new_schema == state.old_schema:
             self._say("the way back keeps the store as it is: both versions open it")
         else:
@@ -343,14 +344,20 @@ class Upgrade:
         return " ".join(data.split()) or "it said nothing"
 
 
-def check_way_back(state: UpgradeState, place: StorePlace) -> None:
-    """Raise SetupError where nobody could go back by themselves: other gateways may work on the same database."""
+def check_way_back(state: UpgradeState, place: StorePlace, home: Home) -> None:
+    """Raise SetupError where nobody could go back by themselves.
+
+    Other gateways may work on the same database, or no other home can take the place of this one.
+    """
+    check_folder_beside(home.path)
     if place.url and state.new_schema != state.old_schema:
         raise SetupError(
             "nothing was changed: the store is on PostgreSQL, and a new schema there has no way back by itself. Make a"
             " backup by `gatepost backup create --prove`, stop every gateway, and install the new version by hand; the"
             " way back is the old version and `gatepost backup restore` into an empty database"
         )
+    if state.new_schema != state.old_schema:
+        check_exchange(home.path)
 
 
 def compare_health(before: Health | None, after: Health) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from gatepost.core.home import expand_user
 from gatepost.core.settings import Config, setting
 
 STATE_FOLDER = setting(
@@ -43,9 +44,9 @@ class MachineMemory(Struct, frozen=True, kw_only=True):
 
 def find_state_folder(config: Config) -> Path:
     if config[STATE_FOLDER]:
-        return Path(config[STATE_FOLDER]).expanduser()
+        return expand_user(config[STATE_FOLDER])
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()) / "gatepost"
+    return (Path(base) if base.startswith("/") else expand_user("~/.local/state")) / "gatepost"
 
 
 def get_memory_path(folder: Path, incarnation: str) -> Path:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.files.untrusted_files import open_untrusted
-from gatepost.core.home import Home
+from gatepost.core.home import Home, expand_user
 from gatepost.core.settings import Config, setting
 from gatepost.sandboxes.contract import Mount
 
@@ -230,7 +230,7 @@ def _find_allowed(config: Config, home: Home, asked: Path) -> tuple[_AllowedFold
 
 def _read_entry(entry: str) -> _AllowedFolder:
     text = entry.removesuffix(":rw").removesuffix(":ro")
-    written = Path(text).expanduser()
+    written = expand_user(text)
     if not written.is_absolute() or ".." in written.parts:
         raise SetupError(f"{ALLOWED.name}: {entry!r} is not an absolute path")
     try:
