@@ -174,26 +174,6 @@ def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
     return TableField(name, label, show)
 
 
-def make_columns(
-    record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False, without: Sequence[str] = ()
-) -> "LazyColumns":
-    """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
-    columns of the page's own, by the field that they stand for. `without`: fields that have no column here.
-    `make_texts` has the long texts."""
-
-    def make() -> tuple[TableField, ...]:
-        found = list_views(record).items()
-        views = [(name, view) for name, view in found if name not in without and view.kind is not ShownAs.LONG]
-        named = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
-        return tuple(
-            own.get(name) or replace(_make_column(name, view), name=named[name])
-            for name, view in views
-            if details or not view.details
-        )
-
-    return LazyColumns(make)
-
-
 class LazyColumns(Sequence[TableField]):
     """Columns that are made when a page is first looked at, so that no start waits for those of all pages."""
 
@@ -213,6 +193,26 @@ class LazyColumns(Sequence[TableField]):
     def __getitem__(self, at: slice) -> Sequence[TableField]: ...
     def __getitem__(self, at: int | slice) -> TableField | Sequence[TableField]:
         return LazyColumns(lambda: self._columns[at]) if isinstance(at, slice) else self._columns[at]
+
+
+def make_columns(
+    record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False, without: Sequence[str] = ()
+) -> LazyColumns:
+    """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
+    columns of the page's own, by the field that they stand for. `without`: fields that have no column here.
+    `make_texts` has the long texts."""
+
+    def make() -> tuple[TableField, ...]:
+        found = list_views(record).items()
+        views = [(name, view) for name, view in found if name not in without and view.kind is not ShownAs.LONG]
+        named = dict(zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True))
+        return tuple(
+            own.get(name) or replace(_make_column(name, view), name=named[name])
+            for name, view in views
+            if details or not view.details
+        )
+
+    return LazyColumns(make)
 
 
 def make_texts(record: type[Struct], found: Answer) -> list[LongText]:
