@@ -5,6 +5,7 @@ nothing in it leads out of the new folder. Files and folders come first, and lin
 """
 
 import ctypes
+import glob
 import gzip
 import os
 import shutil
@@ -223,7 +224,7 @@ def restore(
         os.chmod(new, stat.S_IMODE(home.path.stat().st_mode) if home.path.is_dir() else 0o700)
         prepare(Home(new))
         _sync(new)
-        ready = Path(tempfile.mkdtemp(prefix=f".{home.path.name}-restoring-", dir=home.path.parent))
+        ready = Path(tempfile.mkdtemp(prefix=_render_prefix(home.path), dir=home.path.parent))
         os.replace(new, ready)  # from here on it may become the home that was there, which nobody removes
     before = _put_in_place(ready, home.path)
     brought = before is not None and _bring_backups(before, home.path)
@@ -237,6 +238,16 @@ def restore(
         backups=brought,
         left_out=unpacked.left_out,
     )
+
+
+def list_left_homes(home: Path) -> list[Path]:
+    """Return what restores left beside this home that were killed in their last step: mostly the home of before, which
+    nobody but the operator removes."""
+    return sorted(home.parent.glob(f"{glob.escape(_render_prefix(home))}*"))
+
+
+def _render_prefix(home: Path) -> str:
+    return f".{home.name}-restoring-"
 
 
 def check_exchange(home: Path) -> None:

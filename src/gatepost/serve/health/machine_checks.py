@@ -10,10 +10,12 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.flow.reports import SandboxIsolation
+from gatepost.serve.backups.restoring import list_left_homes
 from gatepost.serve.health.findings import Finding, Mend
 
 OTHERS = 0o66  # to read and to write, for the group and for everybody
 CLOSE = Mend("home.close", "Close them to others")
+_LEFT = "look whether it is the home of before, and remove it once all is well"
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
@@ -36,6 +38,13 @@ def check_folder(home: Home) -> Iterator[Finding]:
     wide = [path for path in list_open_paths(home) if path.name != KEYRING]  # which is told of by itself
     for path in wide:
         yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}", CLOSE)
+    for path in list_left_homes(home.path):
+        yield Finding("warn", "home", f"a restore was killed in its last step and left {path}", _LEFT)
+    if home.path.is_mount():
+        text = f"{home.path} is where a disk or volume is mounted, so no backup can take its place"
+        yield Finding(
+            "warn", "home", text, f"stop, move everything in it to {home.path / 'home'}, and use that as home"
+        )
     if not wide:
         yield Finding("ok", "home", f"{home.path}, closed to others")
 
