@@ -452,7 +452,7 @@ class _Words:
         who = self._name_person(row.actor, "")
         person = row.actor if row.actor in self._people else ""
         about = self._name_about(each.details, row.actor)
-        made = row.action == PAIRED and row.verdict == "done" and "person" not in each.details
+        made = row.action == PAIRED and row.verdict not in words.DENIED and "person" not in each.details
         action = words.MADE_PAIRING if made else row.action
         what = words.render_change(who, action, row.verdict, about, name=_name_thing(each.details))
         if each.kind is ActivityKind.DECISION:
