@@ -66,7 +66,8 @@ def _list_raises(budget: BudgetView) -> Iterator[str]:
     for per, amounts in (("day", budget.daily), ("month", budget.monthly)):
         if amounts is not None and amounts.raised_usd:
             until = output.format_time(amounts.ends_at, UTC)[:10]
-            yield f"{_name(budget)}: {_usd(amounts.raised_usd)} of that was added for this {per} alone, until {until} or until it is set anew"
+            added = f"{_usd(amounts.raised_usd)} of that was added for this {per} alone"
+            yield f"{_name(budget)}: {added}, until {until} or until it is set anew"
 
 
 budget_command.command("show")(from_operation(ShowBudgetsArgs)(show_budgets))
