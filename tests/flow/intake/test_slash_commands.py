@@ -86,6 +86,9 @@ def test_only_stop_is_understood_as_a_word_because_the_others_may_be_meant_for_t
         ("/commit", ""),
         ("/review", ""),
         ("/plan", ""),
+        ("/plain", ""),
+        ("/work", ""),
+        ("/unpin", ""),
         ("/init", ""),
     ],
 )

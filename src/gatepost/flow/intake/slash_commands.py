@@ -167,10 +167,13 @@ def is_allowed(right: CommandRight, rights: Rights) -> bool:
 
 
 def find_near_command(command: SlashCommand) -> str:
-    """Return the command that somebody may have mistyped, with its slash; '' if it is none of these, or is one."""
+    """Return the command that somebody may have mistyped, with its slash; '' if it is none of these, or is one. The
+    first letter is right, and at most one letter is missing or too many: /work and /plan are for the agent."""
     if command.name in COMMANDS:
         return ""
-    return find_near(command.head, [each.head for each in list_specs() if each.listed], NEAR)
+    listed = (each.head for each in list_specs() if each.listed)
+    like = [head for head in listed if head[1] == command.head[1] and abs(len(head) - len(command.head)) <= 1]
+    return find_near(command.head, like, NEAR)
 
 
 def render_mistyped(command: SlashCommand, near: str) -> str:
