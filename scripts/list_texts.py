@@ -97,6 +97,9 @@ def list_texts() -> list[str]:
     for path in sorted(ROOT.glob("serve/web/dashboard/templates/*.html")):
         for groups in _IN_TEMPLATE.findall(path.read_text(encoding="utf-8")):
             found |= dict.fromkeys(each for each in groups if each)
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.relative_to(ROOT).parts[0] != "cli":
+            found |= dict.fromkeys(read_columns(path.read_text(encoding="utf-8")))
     return [*(found | dict.fromkeys(_list_forms()) | dict.fromkeys(list_script_texts()))]
 
 
@@ -109,6 +112,17 @@ def _list_forms() -> Iterator[str]:
         for each in form.inputs:
             texts += [each.label, each.description, *each.shown]
         yield from (" ".join(each.split()) for each in texts if _WORD.search(each))
+
+
+def read_columns(source: str) -> Iterator[str]:
+    """Yield what notes on fields say on a page: `shown("TITLE", word="…", empty="…")`."""
+    if "shown(" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "shown":
+            said = [*node.args[:1], *(each.value for each in node.keywords if each.arg in ("word", "empty"))]
+            texts = (each.value for each in said if isinstance(each, ast.Constant) and isinstance(each.value, str))
+            yield from (each for each in texts if _WORD.search(each) and each not in NO_TEXTS and not _CODE.match(each))
 
 
 def read_texts(source: str) -> Iterator[str]:

@@ -248,7 +248,9 @@ gateway, each message by itself, also while an agent works. `/help` in a chat li
   nothing runs it ends what runs elsewhere in the room for its sender. It waits for no file and no earlier message.
 - Telegram, Discord and Slack show these in a menu of their own. Where a name has no hyphen, `_` stands for it.
 - A forwarded message is never a command.
-- Somebody who may not give a command is told so. Any other `/word` goes to the agent as it was typed.
+- Somebody who may not give a command is told so. A word that is nearly one of these, such as `/sotp`, is answered
+  with the name that it is near to, and starts nothing. Any other `/word`, and the name of a skill of the agent, goes to
+  the agent as it was typed.
 
 | command | who may give it | what it does |
 |---|---|---|"""

@@ -35,6 +35,17 @@ def test_no_text_is_missing(script: ModuleType, language: str) -> None:
     assert missing == [], f"python scripts/list_texts.py {language} >> src/gatepost/core/languages/{language}.po"
 
 
+def test_heads_of_columns_and_what_stands_in_them_are_read_from_the_notes_on_fields(script: ModuleType) -> None:
+    source = """
+class Row:
+    gives: Annotated[str, shown("Gives", head="gives", render=render_gives)]
+    left: Annotated[int | None, option("How many."), shown("Uses left", ShownAs.NUMBER, empty="any", word="a use")]
+    file: Annotated[str, shown("SKILL.md", ShownAs.CODE)]
+"""
+    assert list(script.read_columns(source)) == ["Gives", "Uses left", "any", "a use"]
+    assert {"Known since", "Gives", "Uses left"} <= {*script.list_texts()}
+
+
 def test_texts_are_read_from_the_source_with_holes_and_in_each_of_their_forms(script: ModuleType) -> None:
     assert set(script.read_texts(PLANTED)) == {
         "Look again",

@@ -64,7 +64,7 @@ HIDDEN: Hidden = {
     (COMMAND, "PermissionPreview"): hide(WORDS="calls more"),
     (COMMAND, "SchedulePreview"): hide(WORDS="text"),
     # Money
-    (COMMAND, "BudgetView"): hide(SAID="kind"),
+    (COMMAND, "BudgetView"): hide(SAID="kind", WORDS="ended_usd"),
     (PAGE, "BudgetAmounts"): hide(SAID="left_usd"),
     (COMMAND, "SpendingReport"): hide(SAID="total_usd"),
     (PAGE, "SpendingReport"): hide(SAID="total_usd", WORDS="since"),

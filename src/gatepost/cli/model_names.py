@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation
-from gatepost.core.errors import NotFound, SetupError
+from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.egress.model_services import list_services
 from gatepost.serve.control.arguments.connect import (
@@ -44,6 +44,9 @@ def find_short_name(
     if service is None:
         return None
     tell.step("service", f"{service.title}; its keys are made at {service.keys}")
+    if not model:
+        lists = f"curl -H 'Authorization: Bearer KEY' {base_url or service.base_url}/models"
+        raise Invalid("--model", f"name the model that {service.title} is to be asked for; `{lists}` lists them")
     return NamedEndpoint(base_url=base_url or service.base_url, model=model)
 
 

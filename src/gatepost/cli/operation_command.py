@@ -180,7 +180,7 @@ def _parse_object(option: str, text: str) -> Any:
 
 def _parse_id(group: str, field: ArgumentField, text: str) -> int:
     name = field.spec.name or field.name
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= (field.spec.least or 0)):
         what = "one of the ids" if name == "id" else f"a {name}'s id"
         raise Invalid(name, f"{text[:80]!r} is not {what}; `gatepost {group} list` shows them")
     return int(text)

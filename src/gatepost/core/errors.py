@@ -93,6 +93,12 @@ class NotFound(GatepostError):
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?`, to be put behind an error; '' if nothing is near."""
+    near = find_near(given, known)
+    return f"; did you mean {str(near)!r}?" if near else ""
+
+
+def find_near(given: str, known: Iterable[str], least: float = 0.6) -> str:
+    """Return the name that is nearest; '' if none is. `least`: how much of both must be the same, of 1."""
     names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(given.lower()[:200], names, n=1)
-    return f"; did you mean {str(names[near[0]])!r}?" if near else ""
+    near = difflib.get_close_matches(given.lower()[:200], names, n=1, cutoff=least)
+    return names[near[0]] if near else ""

@@ -218,7 +218,7 @@ def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: D
         assert told(daemon, "permit", "allow", form(request)) == {"id": request, "allowed": True}
         assert agent(daemon, "wait", guarded).out == "they said allow\n"
         again = ran(daemon, "permit", "deny", request)
-        assert again.code == 1 and "does not wait any more" in again.err
+        assert again.code == 1 and again.err.startswith(f"gatepost: {request} does not wait any more"), again.err
         agent(daemon, "kill", guarded)
     for named in ("", "p", "p-nothing"):
         unknown = ran(daemon, "permit", "allow", named)

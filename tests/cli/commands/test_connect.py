@@ -129,6 +129,13 @@ def test_an_endpoint_of_ones_own_needs_a_model_by_name(run: Run, without_walls: 
     assert told.code == 1 and "--model" in told.err
 
 
+def test_a_service_needs_a_model_by_name_and_is_not_asked_for_the_groups_own(run: Run, without_walls: None) -> None:
+    told = run("connect", "groq", "--yes")
+
+    assert told.code == 1 and "--model: name the model that Groq is to be asked for" in told.err
+    assert "https://api.groq.com/openai/v1/models` lists them" in told.err and "sandbox" not in told.out
+
+
 def test_a_price_is_checked_before_anything_is_done(run: Run, without_walls: None) -> None:
     assert "write IN/OUT" in run("connect", "openai", "--model", "m", "--price", "3").err
     assert "of which model" in run("connect", "claude", "--price", "0").err

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gatepost.core.clock import Period, SystemClock, start_of_period
 from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
@@ -104,13 +106,18 @@ def test_prices_are_shown_with_source_and_day_and_a_model_is_given_one(run: Run,
     assert run("price", "list", "nothing-like-it").out == "no model has a price that is called nothing-like-it\n"
 
 
-def test_what_was_added_for_a_day_is_named_when_the_budget_is_set_anew(run: Run, home: Home) -> None:
+@pytest.mark.parametrize(("limit", "shown"), [("0", "$0.00"), ("1", "$1.00"), ("none", "no limit")])
+def test_what_was_added_for_a_day_ends_when_the_budget_is_set_anew(
+    run: Run, home: Home, limit: str, shown: str
+) -> None:
     assert "added" not in run("budget", "set", "home", "--daily", "1").out
     connection, now = connect(home.store), SystemClock().now()
     scope = BudgetScope(BudgetScopeKind.GROUP, "home")
     day = start_of_period(Period.DAY, now)
     budgets.raise_limit(SqliteDb(connection), scope, Period.DAY, day, 270_000)
     connection.close()
-    for args in (("set", "home", "--daily", "2"), ("show",)):
-        told = run("budget", *args).out
-        assert "$2.27" in told and "home: $0.27 of that was added for this day alone, until 20" in told
+    told = run("budget", "show").out
+    assert "$1.27" in told and "home: $0.27 of that was added for this day alone, until 20" in told
+    told = run("budget", "set", "home", "--daily", limit).out
+    assert shown in told and told.endswith("home: $0.27 that was added before has ended\n")
+    assert "added" not in run("budget", "show").out

@@ -109,6 +109,8 @@ CASES: list[Case] = [
     ([ALL], "@home", STRANGER, PLAIN, "refused", "unknown_sender_strict"),
     ([ALL], "/status", MEMBER, PLAIN, "answered", ""),
     ([ALL], "/clear", MEMBER, PLAIN, "refused", "command_denied"),
+    ([ALL], "/claer", MEMBER, PLAIN, "refused", "command_refused"),
+    ([ALL], "/review", MEMBER, PLAIN, "wakes", ""),
 ]
 
 

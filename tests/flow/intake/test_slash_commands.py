@@ -72,6 +72,32 @@ def test_only_stop_is_understood_as_a_word_because_the_others_may_be_meant_for_t
 
 
 @pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("/sotp", "/stop"),
+        ("/hepl me", "/help"),
+        ("/stauts", "/status"),
+        ("/remeber that", "/remember"),
+        ("/frok", "/fork"),
+        ("/stop", ""),
+        ("/cost", ""),
+        ("/login", ""),
+        ("/start", ""),
+        ("/commit", ""),
+        ("/review", ""),
+        ("/plan", ""),
+        ("/plain", ""),
+        ("/work", ""),
+        ("/unpin", ""),
+        ("/init", ""),
+    ],
+)
+def test_a_word_that_is_nearly_a_command_is_near_to_it_and_no_other_word_is(text: str, near: str) -> None:
+    command = slash_commands.parse_command(text)
+    assert command is not None and slash_commands.find_near_command(command) == near
+
+
+@pytest.mark.parametrize(
     ("text", "ours"),
     [
         ("/stop@MyBot", True),

@@ -56,8 +56,9 @@ def acme(db: Db) -> Db:
     return db
 
 
-def spend(db: Db, micro: int, limit: int, scope: BudgetScope = ACME) -> None:
-    budgets.put(db, scope, Period.DAY, limit, "test", NOON)
+def spend(db: Db, micro: int, limit: int | None = None, scope: BudgetScope = ACME) -> None:
+    if limit is not None:
+        budgets.put(db, scope, Period.DAY, limit, "test", NOON)
     costs.add_external(db, NewCost(key=f"c{next(_ids)}", at=NOON, folder="acme", model="m", micro=micro), NOON)
 
 
@@ -141,7 +142,7 @@ def test_a_second_time_asks_again_and_adds_to_the_first(acme: Db) -> None:
     spend(acme, MICRO, MICRO)
     say(acme, "one")
     answer(acme, "yes")
-    spend(acme, MICRO, MICRO)
+    spend(acme, MICRO)
     assert say(acme, "two").receipt.state == "held"
     answer(acme, "yes")
     assert [each.limit for each in budgets.list_all(acme, NOON)] == [4 * MICRO]  # as much again as there was, up to $2

@@ -16,7 +16,7 @@ from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
-from gatepost.store.sessions import sessions, turn_claims, turns
+from gatepost.store.sessions import replays, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turns import Turn
 from gatepost_testing.clock import NOON
@@ -58,6 +58,11 @@ def test_owners_are_asked_once_about_the_model_that_the_conversation_was_given(d
 @pytest.mark.parametrize(("model", "given"), [("other", "my-model"), ("my-model", ""), ("m" * 101, "m" * 101)])
 def test_nobody_is_asked_about_what_a_sandbox_makes_up(db: Db, turn: Turn, model: str, given: str) -> None:
     assert ask(db, turn, model, given) is None and waiting_requests.list_pending(db) == []
+
+
+def test_nobody_is_asked_on_behalf_of_a_replay(db: Db, turn: Turn) -> None:
+    db.run("UPDATE turns SET instance = ? WHERE id = ?", (replays.INSTANCE, turn.id))
+    assert ask(db, turn) is None and waiting_requests.list_pending(db) == []
 
 
 def test_people_are_asked_about_few_models_at_once(db: Db, turn: Turn) -> None:

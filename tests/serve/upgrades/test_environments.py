@@ -10,6 +10,7 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.serve.upgrades import environments
 from gatepost.serve.upgrades.environments import (
     build,
+    claim,
     find_environment,
     find_present,
     keep_present,
@@ -17,6 +18,7 @@ from gatepost.serve.upgrades.environments import (
     list_extras,
     read_changes,
     remove,
+    remove_abandoned,
     switch,
 )
 
@@ -51,6 +53,28 @@ def test_what_a_killed_switch_left_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".env.new").symlink_to("nowhere")
     switch(place, keep_present(place))
     assert (place / "version").read_text() == "old"
+
+
+def test_what_a_killed_check_left_is_removed_by_the_next_one_and_nothing_else(tmp_path: Path) -> None:
+    place, versions = make_environment(tmp_path / "env", "old"), tmp_path / "env.versions"
+    for name in ("1", "2", "3"):
+        make_environment(versions / name, name)
+    for left in ("2", "3"):
+        (versions / left / environments.CLAIM).touch()
+    claim(versions / "4", tmp_path)  # by a process that lives
+    with pytest.raises(Invalid, match="cannot be installed"):
+        build(place, "no-such-commit", print)
+    assert sorted(os.listdir(versions)) == ["1", "4"]
+
+
+def test_a_version_that_the_place_leads_to_is_nobodys_to_remove_any_more(tmp_path: Path) -> None:
+    place = make_environment(tmp_path / "env", "old")
+    old = keep_present(place)
+    claim(new := tmp_path / "env.versions" / "1", tmp_path)
+    switch(place, new)
+    switch(place, old)
+    remove_abandoned(place)
+    assert new.is_dir()
 
 
 def test_an_environment_is_known_by_the_place_that_leads_to_it(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from gatepost.core.clock import DAY, HOUR, Period
+import pytest
+
+from gatepost.core.clock import DAY, HOUR, Period, start_of_period
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost, TokenCounts
@@ -239,3 +241,15 @@ def test_all_budgets_are_listed_the_gateways_first(db: Db) -> None:
         (group("acme"), 2 * USD, 1_500_000),
         (BudgetScope(BudgetScopeKind.USER, ADA), 1 * USD, 1 * USD),
     ]
+
+
+@pytest.mark.parametrize("micro", [0, 1 * USD, 2 * USD, None])
+def test_a_limit_that_is_set_anew_ends_what_was_added_to_it(db: Db, micro: int | None) -> None:
+    limit(db, group("acme"), 1 * USD)
+    limit(db, group("acme"), 5 * USD, Period.MONTH)
+    for period in Period:
+        budgets.raise_limit(db, group("acme"), period, start_of_period(period, NOON), 250_000)
+    assert budgets.put(db, group("acme"), Period.DAY, micro, "operator", NOON) == 250_000
+    assert budgets.put(db, group("acme"), Period.DAY, 0, "operator", NOON) == 0
+    found = {each.period: (each.limit, each.raised) for each in budgets.list_all(db, NOON)}
+    assert found == {Period.DAY: (0, 0), Period.MONTH: (5_250_000, 250_000)}

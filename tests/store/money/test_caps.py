@@ -170,6 +170,18 @@ def test_more_for_a_conversation_holds_until_it_is_begun_anew(db: Db, session: s
     assert anew is not None and (anew.limit, anew.spent) == (1 * USD, 0)
 
 
+def test_a_cap_that_is_set_anew_ends_what_was_added_to_the_conversations_that_it_holds(db: Db, session: str) -> None:
+    limit(db, CapSpan.SESSION, 1 * USD)
+    cap = budgets.find_session_cap(db, session)
+    assert cap is not None
+    budgets.raise_limit(db, cap.scope, cap.period, cap.starts_at, 2 * USD)
+    assert budgets.put(db, ENG, CapSpan.TURN, 1 * USD, "operator", NOON) == 0
+    assert budgets.put(db, EVERYTHING, CapSpan.SESSION, 1 * USD, "operator", NOON) == 0  # a nearer group limits it
+    assert budgets.put(db, ACME, CapSpan.SESSION, 1 * USD, "operator", NOON) == 2 * USD
+    lowered = budgets.find_session_cap(db, session)
+    assert lowered is not None and lowered.limit == 1 * USD
+
+
 def test_a_larger_cap_lets_a_conversation_go_on_that_was_refused(db: Db, session: str) -> None:
     limit(db, CapSpan.SESSION, 1 * USD)
     assert isinstance(reserve(db, session, 2 * USD), BudgetDenial)

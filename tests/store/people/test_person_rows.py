@@ -14,7 +14,7 @@ from gatepost.store.people.person_scope import FORGOTTEN, PersonScope
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.store.rooms import direct_rooms, origins, rooms
+from gatepost.store.rooms import direct_rooms, origins, rooms, routes
 from gatepost.store.rooms.origins import Origin
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.schedule import firings, tasks
@@ -141,13 +141,21 @@ def test_rows_of_others_that_name_her_name_nobody_then(db: Db) -> None:
     assert users.get(db, HER) is None
 
 
-def test_a_route_that_names_her_is_left_to_the_operator(db: Db) -> None:
-    for number, match in enumerate((f"sender={HER}", f"sender={HIM}", "room=*"), 1):
+def test_routes_about_her_alone_go_and_those_that_name_her_beside_others_are_left_to_the_operator(db: Db) -> None:
+    room = "tg:chat/7"
+    hers = (f"sender={HER}", f'channel="tg" chat_jid="{room}" verb=mention')
+    kept = (f"sender={HER}|{HIM}", f"sender!={HER}", f'text="of sender={HER} here"', f"sender={HIM}", "room=*")
+    for number, match in enumerate((*hers, *kept), 1):
         db.run(
             "INSERT INTO routes (seq, match, target, created_by, created_at) VALUES (?, ?, 'drop', 'test', 1)",
             (number, match),
         )
-    assert person_removal.list_named_routes(db, PersonScope((HER,))) == [1]
+    scope = PersonScope((HER,), (("tg", room),))
+    assert person_removal.count(db, scope)["routes"] == 2
+    assert person_removal.list_named_routes(db, scope) == [3, 4, 5]
+    person_removal.remove(db, scope)
+    assert [each.match for each in routes.list_all(db)] == list(kept)
+    assert person_removal.list_named_routes(db, scope) == [3, 4, 5] and person_removal.list_own_routes(db, scope) == []
 
 
 def test_tasks_that_she_made_or_asked_for_or_that_run_in_her_rooms_go_with_their_runs(db: Db) -> None:

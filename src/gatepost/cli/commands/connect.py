@@ -34,7 +34,8 @@ def connect_command(home: str | None, /, agent: str | None, word: str | None, as
     """Connect AGENT, such as claude. Without one: which agents there are, and their state.
 
     `local` finds the models of Ollama, LM Studio, llama.cpp, vLLM and others on this machine and tries one out.
-    `services` lists the model services that are known, those with WORD alone; each can be connected by its name.
+    `services` lists the model services that are known, those with WORD alone; each can be connected by its name,
+    with --model.
 
     acp:ID is an agent of the ACP registry (setting providers.acp.registry). Its command is kept if you agree to it.
 

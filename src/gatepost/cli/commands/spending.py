@@ -39,6 +39,8 @@ def set_budget(run: CommandRun, budget: BudgetView) -> None:
         show_budgets(run, [budget])
     else:
         output.print_line(f"{_name(budget)}: no limit")
+    if budget.ended_usd:
+        output.print_line(f"{_name(budget)}: {_usd(budget.ended_usd)} that was added before has ended")
 
 
 def show_budgets(run: CommandRun, found: list[BudgetView]) -> None:
@@ -61,11 +63,11 @@ def _list_rows(budget: BudgetView) -> Iterator[tuple[str, ...]]:
 
 
 def _list_raises(budget: BudgetView) -> Iterator[str]:
-    """A budget that is set anew keeps what somebody added for its period."""
     for per, amounts in (("day", budget.daily), ("month", budget.monthly)):
         if amounts is not None and amounts.raised_usd:
             until = output.format_time(amounts.ends_at, UTC)[:10]
-            yield f"{_name(budget)}: {_usd(amounts.raised_usd)} of that was added for this {per} alone, until {until}"
+            added = f"{_usd(amounts.raised_usd)} of that was added for this {per} alone"
+            yield f"{_name(budget)}: {added}, until {until} or until it is set anew"
 
 
 budget_command.command("show")(from_operation(ShowBudgetsArgs)(show_budgets))

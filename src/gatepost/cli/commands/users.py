@@ -53,6 +53,7 @@ WHAT = {  # how people call what is counted
     "log_lines": "lines of the log",
     "named": "rows of others that named them",
     "pairing_codes": "pairing codes",
+    "routes": "routes that are about them alone",
     "timeline": "entries of timelines",
 }
 

@@ -9,6 +9,8 @@ from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, 
 from gatepost.flow.intake.commands.contract import HANDLERS, CommandCall
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.store.messages.inbox import InboxState
+from gatepost.store.port import Db
+from gatepost.store.sessions import skills
 
 load_package("gatepost.flow.intake.commands")  # the folder is listed, not maintained
 
@@ -27,10 +29,18 @@ def run_command(context: MessageContext, command: SlashCommand, targets: Sequenc
     if not allowed:
         context.add_notice(slash_commands.render_refusal(COMMANDS[command.name]))
         return context.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, notified=True)
+    call = CommandCall(context, command, allowed, allowed[0].rights)
+    near = find_mistyped(context.db, command, call.folder)
+    if near:
+        return call.refuse(slash_commands.render_mistyped(command, near))
     handler = HANDLERS.get(command.name)
-    if handler is None:
-        return None
-    return handler(CommandCall(context, command, allowed, allowed[0].rights))
+    return handler(call) if handler is not None else None
+
+
+def find_mistyped(db: Db, command: SlashCommand, folder: str) -> str:
+    """Return the command that a word is near to; '' if it is for the agent, as the name of one of its skills is."""
+    near = slash_commands.find_near_command(command)
+    return near if near and command.name not in {each.name for each in skills.list_for_agent(db, folder)} else ""
 
 
 def answer_without_agent(context: MessageContext, command: SlashCommand | None, rights: Rights) -> IntakeResult | None:

@@ -16,6 +16,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
 from gatepost.flow.intake.admission import admit, asks_first, decide_message, find_spent_budget
+from gatepost.flow.intake.command_dispatch import find_mistyped
 from gatepost.flow.intake.held_arrivals import is_asked_about
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.room_records import SeenRoom
@@ -128,6 +129,8 @@ def _explain_admitted(
             return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "dropped command")
         if not slash_commands.may_use(command, rights):
             return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "command_denied")
+        if find_mistyped(db, command, chosen.folder):
+            return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "command_refused")
         if command.act is not CommandAction.PASS:
             return ExplainedTarget(chosen, rights, MessageOutcome.ANSWERED)
     place = (said.instance, str(said.address), said.thread)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
 from gatepost.channels.contract import NativeCommand
+from gatepost.core.errors import find_near
 from gatepost.core.registry import Registry
 
 
@@ -72,6 +73,7 @@ class SlashCommand(Struct, frozen=True):
 
 COMMANDS: Registry[CommandSpec] = Registry("command of chats")
 
+NEAR = 0.8  # of a name and its slash: /hepl is near to /help, and /start, /commit are names of others
 _OPENING = r"\s*(?:\[[^\]\n]{1,64}\]\s*)?"
 _LEAD = re.compile(_OPENING + r"(?:(?:@(?P<name>[^\s/]+?)|<@(?P<id>[^>\s]+)>)[:,]?\s+)?")
 _HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@(\S*))?(?=\s|\Z)")
@@ -162,6 +164,23 @@ def is_allowed(right: CommandRight, rights: Rights) -> bool:
     if right is CommandRight.ADMIN:
         return rights in COMMANDING
     return right is CommandRight.EVERYBODY or rights != "guest"
+
+
+def find_near_command(command: SlashCommand) -> str:
+    """Return the command that somebody may have mistyped, with its slash; '' if it is none of these, or is one. The
+    first letter is right, and at most one letter is missing or too many: /work and /plan are for the agent."""
+    if command.name in COMMANDS:
+        return ""
+    listed = (each.head for each in list_specs() if each.listed)
+    like = [head for head in listed if head[1] == command.head[1] and abs(len(head) - len(command.head)) <= 1]
+    return find_near(command.head, like, NEAR)
+
+
+def render_mistyped(command: SlashCommand, near: str) -> str:
+    return (
+        f"There is no {command.head} here. Did you mean {near}? Nobody was given it: what is for the agent goes to it"
+        " with a word before the slash."
+    )
 
 
 def is_urgent(command: SlashCommand | None) -> bool:

@@ -293,7 +293,7 @@ class PersonErasure:
         left = []
         if routes:
             left.append(
-                f"Routes that name them: number {', '.join(map(str, routes))}; `gatepost route rm` removes them."
+                f"Routes of others name them: number {', '.join(map(str, routes))}; `gatepost route rm` removes them."
             )
         return (*left, *await self._list_mentions(found), MEMORIES)
 

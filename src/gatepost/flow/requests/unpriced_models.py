@@ -36,7 +36,7 @@ from gatepost.store.money import costs
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sessions import turns
+from gatepost.store.sessions import replays, turns
 from gatepost.store.sessions.turns import Turn
 
 MOST_WAITING = 5  # models, at once
@@ -56,9 +56,16 @@ FindModel = Callable[[Db, str], str]  # that the conversation of this id was giv
 def ask_about_model(
     db: Db, channels: ChannelInstances, rules: AskingRules, spender: Spender, model: str, given: str, now: int
 ) -> AskedRequest | None:
-    """One request for a model, whoever asks it. None: nobody is asked. `given`: the model of the conversation."""
+    """One request for a model, whoever asks it. None: nobody is asked; nobody waits for a replay. `given`: the model
+    of the conversation."""
     turn = turns.get(db, spender.turn_id) if spender.turn_id else None
-    if turn is None or not model or model != given or len(model) > prices.LONGEST_NAME:
+    if (
+        turn is None
+        or turn.instance == replays.INSTANCE
+        or not model
+        or model != given
+        or len(model) > prices.LONGEST_NAME
+    ):
         return None
     db.lock(LockKind.QUOTA, "requests", NOBODYS)
     last = requests.find_last(db, RequestKind.PRICE, NOBODYS, model)

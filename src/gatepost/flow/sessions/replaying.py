@@ -5,6 +5,7 @@ The copy is made first. The new session's rows come last, in one transaction wit
 killed meanwhile leaves a whole replay, or a folder that nobody knows and that retention removes.
 """
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost.core import ids
+from gatepost.core import ids, settings
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, did_you_mean
 from gatepost.core.event_bus import EventBus
 from gatepost.core.files.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.files.untrusted_files import open_untrusted
@@ -22,10 +23,11 @@ from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.egress.prices import FILE, find_price, load_own_prices
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.group_files import check_skill
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
-from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import MODELS_OPTION, load_effective_group, read_choices, read_names
 from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
 from gatepost.flow.skills.agreements import agree_to_read, change_file
 from gatepost.flow.skills.skill_card import ReadSkill
@@ -73,7 +75,7 @@ class ReplaySource(Struct, frozen=True):
     """The turns that are repeated, oldest first."""
 
     session: Session
-    provider: str
+    group: Group  # with the provider that the replay has
     turns: list[ReplayedInput]
 
 
@@ -103,6 +105,8 @@ class SessionReplayer:
         replay_id, done = ids.new("s"), False
         folder = source.session.folder
         await check_here(self._store, self._home, folder)
+        if wish.model:
+            await self._threads.run(f"replay {folder}", check_model, self._home, self._config, source.group, wish.model)
         changed = [await self._change_skill(folder, name, text, by) for name, text in wish.skills.items()]
         try:
             there = await self._prepare(source, wish, replay_id)
@@ -132,7 +136,7 @@ class SessionReplayer:
         if sum(map(len, inputs.values())) > MOST_MESSAGES:
             raise Invalid("turns", f"these turns have more than {MOST_MESSAGES} messages; replay fewer")
         window = self._get_window(session, group)
-        return ReplaySource(session, group.provider, _add_context(db, session, inputs, window))
+        return ReplaySource(session, group, _add_context(db, session, inputs, window))
 
     def _get_window(self, session: Session, group: Group) -> ContextWindow:
         """As the source's own turns are shown it."""
@@ -194,7 +198,7 @@ class SessionReplayer:
     ) -> StartedReplay:
         now, session = self._clock.now(), source.session
         self._check_quota(db, session.folder, by)
-        made = _add_session(db, session, wish, source.provider, replay_id, now)
+        made = _add_session(db, session, wish, source.group.provider, replay_id, now)
         changes = render_changes(wish)
         new = Replay(replay_id, session.id, session.folder, changes, by, now)
         replays.add(db, new, [each.turn_id for each in source.turns], msgspec.json.encode(changes).decode())
@@ -220,6 +224,21 @@ def check_wish(wish: ReplayWish) -> ReplayWish:
         raise Invalid("skill", f"at most {MOST_SKILLS} skills can be changed in one replay")
     skills = {name: check_skill(name, text) for name, text in wish.skills.items()}
     return replace(wish, agents_md=clean(wish.agents_md), skills=skills)
+
+
+def check_model(home: Home, config: Config, group: Group, model: str) -> None:
+    """Raise Invalid for a model that no call of the replay could ask: it has no price, and its group does not name
+    it."""
+    named = {group.model, *(read_names(group.options.get(MODELS_OPTION)) or ())}
+    own = load_own_prices(home, settings.load_declared(home.path, FILE))
+    if model in named or find_price(model, own) is not None:
+        return
+    choices = read_choices(home, config)
+    spec = choices.specs.get(group.provider)
+    if spec is not None and spec.vendor:
+        near = did_you_mean(model, [*named, *choices.models.get(group.provider, ())])
+        command = f"gatepost price set {shlex.quote(model[:100])} IN/OUT"
+        raise Invalid("model", f"{model[:100]!r} has no price{near or f'; `{command}` gives it one'}")
 
 
 def render_changes(wish: ReplayWish) -> dict[str, str]:

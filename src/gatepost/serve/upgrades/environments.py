@@ -6,6 +6,7 @@ services and links of pipx and uv name the place, so they follow.
 """
 
 import ctypes
+import fcntl
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from gatepost.core.files.private_files import make_private_folder, sync_folder
 from gatepost.core.home import expand_user
 
 VERSIONS, FIRST = ".versions", "before-upgrades"
+CLAIM = ".claimed"  # in an environment that the place has never led to
 CONTAINERS = (Path("/run/.containerenv"), Path("/.dockerenv"))
 INSTALL_S = 1800.0
 LONGEST_SAID = 500
@@ -65,11 +67,13 @@ def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
     takes long is said, as pip prints nothing."""
     versions = place.with_name(place.name + VERSIONS)
     versions.mkdir(mode=0o755, exist_ok=True)
+    remove_abandoned(place)
     new = versions / _choose_name(versions)
     with make_private_folder(versions) as folder:
         given = _find_source(source, folder)
         say(f"installing {source} beside this version (a minute or two)")
         try:
+            claim(new, folder)
             _run([sys.executable, "-m", "venv", str(new)], "an environment cannot be made; install python3-venv")
             wanted = f"{given}[{','.join(list_extras())}]" if list_extras() else str(given)
             pip = [str(get_python(new)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -78,6 +82,27 @@ def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
             shutil.rmtree(new, ignore_errors=True)
             raise
     return new
+
+
+def claim(environment: Path, folder: Path) -> None:
+    """Make an environment that is this process's until the place leads to it, or until this process ends. `folder`: on
+    the same disk, for the mark: nobody sees it there before it is locked."""
+    environment.mkdir(mode=0o755)
+    handle = os.open(folder / CLAIM, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX)  # never given back
+    os.rename(folder / CLAIM, environment / CLAIM)
+
+
+def remove_abandoned(place: Path) -> None:
+    """Remove what processes claimed that were killed. One that lives holds its lock."""
+    for mark in place.with_name(place.name + VERSIONS).glob(f"*/{CLAIM}"):
+        with suppress(OSError):
+            handle = os.open(mark, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(mark.parent, place)
+            finally:
+                os.close(handle)
 
 
 def _choose_name(versions: Path) -> str:
@@ -180,6 +205,7 @@ def switch(place: Path, environment: Path) -> None:
     os.symlink(environment, new)
     os.replace(new, place)
     sync_folder(place.parent)
+    (environment / CLAIM).unlink(missing_ok=True)
 
 
 def remove(environment: Path, place: Path) -> None:

@@ -111,13 +111,15 @@ def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
     return (*groups, *person, BudgetScope(BudgetScopeKind.INSTANCE))
 
 
-def put(db: Db, scope: BudgetScope, period: Period | CapSpan, micro: int | None, by: str, now: int) -> None:
-    """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
+def put(db: Db, scope: BudgetScope, period: Period | CapSpan, micro: int | None, by: str, now: int) -> int:
+    """Set a limit; None takes it away. What it was raised by ends, and is returned. People hear anew when a changed one
+    is nearly spent."""
     key = (scope.kind, scope.name, period)
     db.lock(LockKind.MONEY)
+    raised = _end_raises(db, scope, period, now)
     found = db.row("SELECT micro FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
-    if (found[0] if found else None) == micro:
-        return
+    if (found[0] if found else None) == micro and not raised:
+        return 0
     if micro is None:
         db.run("DELETE FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
     else:
@@ -129,11 +131,46 @@ def put(db: Db, scope: BudgetScope, period: Period | CapSpan, micro: int | None,
         )
     if isinstance(period, CapSpan):
         db.run("UPDATE spending SET told_stop = 0, refuses = 0 WHERE kind IN ('turn', 'session') AND refuses = 1")
-        return
+        return raised
     if found is None:
         _count_anew(db, scope, period, now)
     changed = "UPDATE spending SET told_near = 0, told_stop = 0, refuses = 0 WHERE kind = ? AND name = ? AND period = ?"
     db.run(changed, key)
+    return raised
+
+
+def _end_raises(db: Db, scope: BudgetScope, period: Period | CapSpan, now: int) -> int:
+    """Take back what a limit was raised by: a budget in its running period, the cap of conversations in each of them
+    that no nearer group limits. Return the sum."""
+    keys = (
+        [(scope.kind, scope.name, period, start_of_period(period, now))]
+        if isinstance(period, Period)
+        else _list_raised_conversations(db, scope, period)
+    )
+    ended = 0
+    for key in keys:
+        if row := db.row(f"SELECT raised FROM spending {_OWN_ROW} AND raised > 0", key):
+            db.run(f"UPDATE spending SET raised = 0 {_OWN_ROW}", key)
+            ended += int(row[0])
+    return ended
+
+
+def _list_raised_conversations(db: Db, scope: BudgetScope, span: CapSpan) -> list[tuple[str, str, str, int]]:
+    """Return the keys in `spending` of those that run on, and that a cap of this scope holds."""
+    rows = db.rows(
+        "SELECT x.kind, x.name, x.period, x.starts_at, s.folder FROM spending x JOIN sessions s"
+        " ON s.id = x.name AND COALESCE(s.reset_at, 0) = x.starts_at"
+        " WHERE x.kind = 'session' AND x.period = ? AND x.raised > 0",
+        (span,),
+    )
+    held = {str(row[4]) for row in rows if scope in list_scopes(str(row[4]), "")}
+    nearer = {folder for folder in held if _is_held_nearer(db, scope, span, folder)}
+    return [(row[0], row[1], row[2], int(row[3])) for row in rows if row[4] in held - nearer]
+
+
+def _is_held_nearer(db: Db, scope: BudgetScope, span: CapSpan, folder: str) -> bool:
+    cap = list_caps(db, folder).get(span)
+    return cap is not None and len(cap.folder) > len(scope.name)
 
 
 def raise_limit(db: Db, scope: BudgetScope, period: Period | CapSpan, starts_at: int, micro: int) -> None:

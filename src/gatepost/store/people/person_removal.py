@@ -11,6 +11,7 @@ from gatepost.store.people.person_scope import FORGOTTEN, PersonScope, make_mark
 from gatepost.store.people.users import USERS
 from gatepost.store.port import Db
 from gatepost.store.rights.acl import ACL
+from gatepost.store.rooms import routes
 from gatepost.store.rooms.direct_rooms import DIRECT_ROOMS
 from gatepost.store.rooms.engagements import STICKY_CHOICES
 from gatepost.store.rooms.threads import THREAD_MARKS
@@ -88,6 +89,8 @@ _BY_ROOM = (
     ("engagements", "engagements"),
     ("rooms", "threads"),
 )
+_CONDITION = re.compile(r'(?:[^\s"]|"[^"]*")+')  # of a route's match
+_PATTERN_SIGNS = frozenset("*?[]|")  # a name with one may stand for others, too
 _TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # theirs, in any room
 
 
@@ -105,6 +108,7 @@ def count(db: Db, scope: PersonScope) -> dict[str, int]:
     for what, table in _BY_ROOM:
         for room in scope.rooms:
             _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE instance = ? AND address = ?", room))
+    found["routes"] = len(list_own_routes(db, scope))
     for _, address in scope.rooms:
         _add(found, "pinned rules", db.row("SELECT COUNT(*) FROM pinned_rules WHERE address = ?", (address,)))
     return found
@@ -120,12 +124,22 @@ def list_called(db: Db, names: tuple[str, ...]) -> list[str]:
     return [user.name for user in known if user is not None and user.name]
 
 
+def list_own_routes(db: Db, scope: PersonScope) -> list[int]:
+    """List the routes that can hold for nobody else: all conditions of one must hold, and one names an identity or a
+    room of the person."""
+    exact = (("sender", scope.names), ("chat_jid", [address for _, address in scope.rooms]))
+    own = {f"{key}={word}" for key, words in exact for word in words if not _PATTERN_SIGNS & {*word}}
+    rows = db.rows("SELECT id, match FROM routes ORDER BY seq, id")
+    return [int(row[0]) for row in rows if own & {each.replace('"', "") for each in _CONDITION.findall(row[1])}]
+
+
 def list_named_routes(db: Db, scope: PersonScope) -> list[int]:
-    """List the routes that name the person or a room of theirs: rules of the operator, who decides about them."""
+    """List the other routes that name the person or a room of theirs: rules of the operator, who decides about them."""
+    own = {*list_own_routes(db, scope)}
     words = [re.escape(each) for each in (*scope.names, *(address for _, address in scope.rooms))]
     named = re.compile(rf"(?<![\w/:])(?:{'|'.join(words)})(?![\w/])")
     rows = db.rows("SELECT id, match, target FROM routes ORDER BY seq, id")
-    return [int(row[0]) for row in rows if named.search(f"{row[1]} {row[2]}")]
+    return [int(row[0]) for row in rows if row[0] not in own and named.search(f"{row[1]} {row[2]}")]
 
 
 # An export of each table: (table, columns, by which column a row is the person's). No hashes, and nothing sealed.
@@ -166,6 +180,8 @@ def list_rows(db: Db, scope: PersonScope) -> dict[str, list[dict[str, Any]]]:
 
 def remove(db: Db, scope: PersonScope) -> None:
     marks = make_marks(scope.names)
+    for route_id in list_own_routes(db, scope):
+        routes.remove(db, route_id)
     db.run(f"DELETE FROM tasks WHERE {_TASKS.format(marks)}", (*scope.names, *scope.names))
     db.run(f"UPDATE session_notes SET pinned = '' WHERE pinned_by IN ({marks})", scope.names)
     db.run(f"DELETE FROM threads WHERE named_by IN ({marks})", scope.names)  # their words

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.flow.intake.commands.conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk
+from tests.store.sessions.test_skills import add as add_skill
 
 from gatepost.core.clock import Period
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -566,3 +567,16 @@ async def test_a_stop_reaches_nothing_of_an_agent_that_its_sender_could_not_reac
 
     assert (await desk.say("/stop", OWNER)).reason == "no_route"
     assert (await desk.turn(turn.id)).ended_at is None
+
+
+async def test_a_mistyped_command_is_answered_with_the_near_name_and_starts_nothing(desk: CommandDesk) -> None:
+    assert "Did you mean /stop?" in await desk.ask("/sotp")
+    assert "Did you mean /help?" in await desk.ask("@gatepost /hepl me")
+    assert await desk.store.read(sessions.list_open) == []
+    receipt = await desk.say("/review the last change")
+    assert receipt.state == "queued"
+
+
+async def test_the_name_of_a_skill_goes_to_the_agent_though_it_is_near_to_a_command(desk: CommandDesk) -> None:
+    await desk.do(lambda db: add_skill(db, "home", "statuts", "# Statutes"))
+    assert (await desk.say("/statuts")).state == "queued"

@@ -79,7 +79,7 @@ WORDS = {
     "mode": "--mode",
     "prompt": "PROMPT",
     "agentId": "AGENT",
-    "requestId": "REQUEST",
+    "requestId": "",  # the reason says which
     "lasts": "--for",
 }
 

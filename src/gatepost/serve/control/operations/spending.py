@@ -88,10 +88,10 @@ async def set_budget(deps: OperationDeps, args: SetBudgetArgs) -> BudgetView:
         scope = _resolve_person(db, named)
         if any(limit is not None for limit in limits.values()):  # one of a group that is gone can be taken away
             _check_scope_exists(db, scope)
-        for period, micro in limits.items():
-            budgets.put(db, scope, period, micro, deps.caller, now)
+        ended = sum(budgets.put(db, scope, period, micro, deps.caller, now) for period, micro in limits.items())
         waiting_requests.hurry(db, RequestKind.BUDGET, now)
-        return _make_view(scope, budgets.list_all(db, now), budgets.list_set_caps(db))
+        view = _make_view(scope, budgets.list_all(db, now), budgets.list_set_caps(db))
+        return replace(view, ended_usd=to_usd_number(ended))
 
     view = await deps.write(change)
     deps.events.requests()

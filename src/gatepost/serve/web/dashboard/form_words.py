@@ -74,7 +74,8 @@ INPUTS: Mapping[tuple[str, str], tuple[str, str]] = {
 HELPS: Mapping[str, str] = {
     "task.add": "",
     "task.set": "What you leave empty stays as it is.",
-    "budget.set": "Once it is spent, no model is asked until it begins anew. What you leave empty stays as it is.",
+    "budget.set": "Once it is spent, no model is asked until it begins anew. What you leave empty stays as it is. What"
+    " was added to a limit ends when that is set anew.",
 }
 # Choices as people say them, by operation and input.
 CHOICES: Mapping[tuple[str, str], Mapping[str, str]] = {

@@ -127,12 +127,12 @@ def make_limits(
 def list_limits(budget: BudgetView, whose: str, *, writes: bool) -> Iterator[Limit]:
     owner = {ARGUMENTS[budget.kind]: budget.name or "on"}
     found = {field: getattr(budget, field) for field in SPANS}
-    start = {field: _write_amount(given) for field, given in found.items() if given is not None}
-    change = Action(label="Change", operation="budget.set", args=owner, start=start, asks=True)
     for field, given in found.items():
         if given is None:
             continue
         span, again = SPANS[field]
+        start = {field: _write_amount(given)}  # of the others, what was added goes on
+        change = Action(label="Change", operation="budget.set", args=owner, start=start, asks=True)
         none = {**owner, field: "none"}
         remove = Action(label="Remove", operation="budget.set", args=none, asks=True, tone=Tone.BAD)
         amounts = given if isinstance(given, BudgetAmounts) else None
@@ -152,7 +152,11 @@ def _show_spent(limit: Limit) -> Share | Money:
         return Money(limit.micro)
     most = round(limit.amounts.limit_usd * MICRO)
     used = round((limit.amounts.spent_usd + limit.amounts.reserved_usd) * MICRO)
-    added = f". ${limit.amounts.raised_usd:.2f} of it are added for now alone" if limit.amounts.raised_usd else ""
+    added = (
+        f". ${limit.amounts.raised_usd:.2f} of it are added until it ends or is set anew"
+        if limit.amounts.raised_usd
+        else ""
+    )
     aside = f". ${limit.amounts.reserved_usd:.2f} are set aside" if limit.amounts.reserved_usd else ""
     spent = render_about_usd(round(limit.amounts.spent_usd * MICRO))
     return Share(used, most, f"{spent} spent of {render_about_usd(most)}{added}{aside}")
