@@ -47,7 +47,7 @@ from gatepost.store.sessions import groups, sessions, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost.tools.call import Caller, PageFetcher, ToolCall, WebPage
-from gatepost.tools.contract import TOOLS, Body, Tool, tool
+from gatepost.tools.contract import TOOLS, Body, Tool, ToolListing, tool
 from gatepost_testing.clock import NOON
 from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
@@ -774,7 +774,7 @@ async def test_always_is_offered_where_every_call_is_the_same(tmp_path: Path, st
     assert (await agent.last()).rule == "ring"
     open_schema = {**SMALL["ring"].listed, "inputSchema": {"type": "object", "properties": {}}}
     free: Registry[Tool] = Registry("tool")
-    free.add("ring", replace(SMALL["ring"], listed=open_schema), origin="test")
+    free.add("ring", replace(SMALL["ring"], listing=ToolListing(lambda: open_schema)), origin="test")
     agent.agent.dispatch = Dispatch(free, agent.deps)
     await agent.decide(DENY)
     assert await agent.is_held("ring")

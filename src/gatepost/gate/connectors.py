@@ -45,7 +45,7 @@ from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.rights.secret_rows import is_channel_secret, render_scope
 from gatepost.store.rights.secrets import SecretReader
 from gatepost.tools.call import ToolCall
-from gatepost.tools.contract import ForwardedResult, Tool, check_name
+from gatepost.tools.contract import ForwardedResult, Tool, ToolListing, check_name
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
@@ -476,7 +476,7 @@ def _make(called: str, name: str, connector: Connector, listed_tool: McpListedTo
         read=_read_object,
         bodies=frozenset(),
         structured=True,
-        listed=listed,
+        listing=ToolListing(lambda: listed, own=False),
     )
 
 

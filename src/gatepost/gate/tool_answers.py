@@ -60,7 +60,7 @@ async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
     if not tool.structured:
         text = str(result)
         return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
-    if not tool.flat and weight(result, most) > most:
+    if not tool.listing.is_flat and weight(result, most) > most:
         return _too_large(tool, most)
     structured = _encode(result)
     return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)

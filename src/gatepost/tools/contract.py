@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -24,6 +24,7 @@ from gatepost.store.rights.requests import BoundReads
 from gatepost.tools.call import ToolCall
 
 BODY = "gatepost:body"
+OURS = "gatepost."  # modules whose declarations tests have tried
 SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))  # types of JSON schema
 # The parameter that names a room has the first of these names in every schema. Calls may use the others, too.
 ROOM_PARAMETERS = ("chatJid", "chat_jid", "targetJid", "target_jid", "jid", "room")
@@ -49,6 +50,23 @@ class ToolScope(Enum):
     GROUP = "group"
 
 
+class ToolListing:
+    """A tool's entry in tools/list, made when it is first asked for: to make those of all tools is a tenth of a start.
+    `own`: its schemas are ours; those of another server promise nothing."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]], *, own: bool = True) -> None:
+        self._make, self._own = make, own
+
+    @cached_property
+    def entry(self) -> dict[str, Any]:
+        return self._make()
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Return True if the result holds words and numbers alone: encoding it costs no more than measuring it."""
+        return self._own and "outputSchema" in self.entry and _is_flat(self.entry["outputSchema"])
+
+
 class Tool(Struct, frozen=True, kw_only=True):
     """A registered tool, with everything that a call needs made beforehand."""
 
@@ -62,8 +80,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     read: Callable[[bytes], dict[str, Any]]  # arguments from JSON; a ValueError says what does not fit
     bodies: frozenset[str]
     structured: bool  # False: the result is a text
-    flat: bool = False  # the result holds words and numbers alone: encoding it costs no more than measuring it
-    listed: dict[str, Any]  # as in tools/list
+    listing: ToolListing
     scoped_by: str | None = None
     scope: ToolScope | None = None
     also_scoped_by: tuple[str, ...] = ()  # further parameters that name rooms
@@ -81,6 +98,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     core: bool = False  # every turn starts with it; the others are found
     searches: bool = False  # it is of no use where no service that searches the web is set
     former_names: tuple[str, ...] = ()  # of the parameter in `scoped_by`: rules may still use them
+
+    @property
+    def listed(self) -> dict[str, Any]:
+        return self.listing.entry
 
     @property
     def is_judged(self) -> bool:
@@ -209,14 +230,19 @@ def _make(
     structured = signature.return_annotation not in (str, ForwardedResult)
     if structured and not _is_structure(signature.return_annotation):
         raise SetupError(f"tool {name} must return a dataclass, a msgspec.Struct, str or ForwardedResult")
-    listed: dict[str, Any] = {
-        "name": name,
-        "description": description,
-        "inputSchema": _input_schema(arguments),
-        "annotations": hints,
-    }
-    if structured:
-        listed["outputSchema"] = _schema(signature.return_annotation)
+
+    def make_entry() -> dict[str, Any]:
+        entry = {
+            "name": name,
+            "description": description,
+            "inputSchema": _input_schema(arguments),
+            "annotations": hints,
+        }
+        return {**entry, "outputSchema": _schema(signature.return_annotation)} if structured else entry
+
+    listing = ToolListing(make_entry)
+    if not function.__module__.startswith(OURS):
+        msgspec.json.encode(listing.entry)  # a plug-in's type that has no schema stops the start, and no session
     return Tool(
         name=name,
         tier=tier,
@@ -227,8 +253,7 @@ def _make(
         read=_reader(arguments, list_room_aliases(scoped_by, signature.parameters)),
         bodies=frozenset(each.name for each in parameters if _is_body(each.annotation)),
         structured=structured,
-        flat=structured and _is_flat(listed["outputSchema"]),
-        listed=listed,
+        listing=listing,
         scoped_by=scoped_by,
         scope=_scope(scoped_by),
     )

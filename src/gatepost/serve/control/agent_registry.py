@@ -7,6 +7,7 @@ import hashlib
 import platform
 import sys
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -138,7 +139,6 @@ def _read(path: Path) -> bytes:
 
 def _fetch(url: str) -> bytes:
     """By https alone. A redirect is an error: it would name another host than the operator did."""
-    from http.client import HTTPException
     from urllib import request
 
     if not url.startswith("https://"):

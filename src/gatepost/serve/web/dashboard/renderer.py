@@ -8,10 +8,8 @@ import re
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
-from jinja2.runtime import Context
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
@@ -19,6 +17,10 @@ from gatepost.core.languages.catalogue import current_language, localize, transl
 from gatepost.core.money import render_about_usd
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 from gatepost.serve.web.static_pages import make_script_texts
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.runtime import Context
 
 TEMPLATES = Path(__file__).parent / "templates"
 _CODE = re.compile(r"`([^`\n]+)(?:`|(?<=…)\Z)")  # a text that was cut may end before the second mark
@@ -34,7 +36,10 @@ class ProsePart(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def get_environment() -> Environment:
+def get_environment() -> "Environment":
+    """Made when a page is first looked at, beside the event loop: no start waits for the library."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -43,8 +48,8 @@ def get_environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["usd"] = render_money
-    made.filters["tr"] = _translate
-    made.filters["phrase"] = _translate_phrase
+    made.filters["tr"] = pass_context(_translate)
+    made.filters["phrase"] = pass_context(_translate_phrase)
     made.filters["age"] = render_age
     made.globals["get_language"] = current_language.get
     made.globals["get_script_texts"] = lambda: make_script_texts(current_language.get())
@@ -55,14 +60,12 @@ def get_environment() -> Environment:
     return made
 
 
-@pass_context
-def _translate(context: Context, text: str) -> str:
+def _translate(context: "Context", text: str) -> str:
     """With the context, for a text of the template itself would be translated once: when it is first compiled."""
     return translate(text)
 
 
-@pass_context
-def _translate_phrase(context: Context, value: object) -> object:
+def _translate_phrase(context: "Context", value: object) -> object:
     return translate_phrase(value)
 
 
