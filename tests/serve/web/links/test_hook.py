@@ -26,7 +26,6 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind
 from gatepost.store.sessions import sessions
-
 from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import FOLDER, JSON, ROOM, HookDesk
