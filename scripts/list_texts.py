@@ -58,6 +58,7 @@ NO_TEXTS = frozenset(
         "gatepost login",
         "AGENTS.md",
         "AgentView",
+        "LazyColumns",
         "gatepost grant allow {person} op:overview.read --scope FOLDER",
         "SKILL.md",
         "Etc/",
