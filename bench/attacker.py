@@ -271,6 +271,24 @@ async def sent_descriptors() -> None:
             await asyncio.to_thread(os.close, handle)
 
 
+async def endless_lines() -> None:
+    """Messages without an end, on every connection to the tools."""
+    piece = bytes(1024 * 1024)
+
+    async def one() -> None:
+        _, writer = await asyncio.open_unix_connection(str(RUN / "router.sock"))
+        while True:
+            writer.write(piece)
+            await writer.drain()
+
+    await asyncio.gather(*(one() for _ in range(8)))
+
+
+async def unread_welcomes() -> None:
+    """A runner that says hello without end and reads nothing."""
+    await _shout(b'{"type":"hello","protocol":1,"pid":1}\n' * 1000)
+
+
 async def busy_loop() -> None:
     """Nothing but work: what the machine itself shares out."""
     while True:
@@ -297,6 +315,8 @@ ATTACKS: dict[str, Callable[[], Awaitable[None]]] = {
         long_answers,
         own_messages,
         sent_descriptors,
+        endless_lines,
+        unread_welcomes,
         busy_loop,
     )
 }

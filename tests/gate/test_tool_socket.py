@@ -553,6 +553,35 @@ async def test_stranger_04_a_caller_that_floods_is_slowed_and_reported(tmp_path:
     await tools.close()
 
 
+async def test_bytes_of_a_message_without_an_end_count_for_the_rate_of_its_caller(
+    tmp_path: Path, served: Served
+) -> None:
+    tools = ToolSocket(served.agent.dispatch, served.agent.caller, lambda pid: True, None, lambda why: None)
+    path = tmp_path / "endless.sock"
+    await tools.open(path)
+    raw = await Raw(*await asyncio.open_unix_connection(path)).ready()
+    endless = asyncio.create_task(_write(raw, b"x" * (2 * LARGEST_MESSAGE)))
+    assert (await raw.hear())["error"]["code"] == -32600
+    assert tools.is_slowed
+    endless.cancel()
+    await tools.close()
+
+
+async def test_a_message_that_is_begun_and_left_counts_for_the_rate_of_its_caller(
+    tmp_path: Path, served: Served
+) -> None:
+    tools = ToolSocket(served.agent.dispatch, served.agent.caller, lambda pid: True, None, lambda why: None)
+    path = tmp_path / "begun.sock"
+    await tools.open(path)
+    raw = await Raw(*await asyncio.open_unix_connection(path)).ready()
+    await _write(raw, b"x" * LARGEST_MESSAGE)
+    raw.writer.close()
+    async with asyncio.timeout(PATIENCE_S):
+        while not tools.is_slowed:  # noqa: ASYNC110  nothing tells that a connection is gone
+            await asyncio.sleep(0.01)
+    await tools.close()
+
+
 PAGES: Registry[Tool] = Registry("tool")
 PAGE = 200_000
 
@@ -575,6 +604,26 @@ async def act(call: ToolCall) -> str:
     Begun.pages += 1
     await asyncio.sleep(0)
     return "x" * PAGE
+
+
+async def test_the_last_call_of_a_client_that_reads_late_is_made_once(tmp_path: Path, store: SqliteStore) -> None:
+    """Its line has no end, and it has said all that it will."""
+    Begun.pages = 0
+    agent = await GateAgent.create(tmp_path, store, tools=PAGES)
+    tools, path = ToolSocket(agent.dispatch, agent.caller, lambda pid: True), tmp_path / "late.sock"
+    await tools.open(path)
+    raw = Raw(*await asyncio.open_unix_connection(path, limit=2**25))
+    raw.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    calls = [{"jsonrpc": "2.0", "id": each, "method": "tools/call", "params": called("act")} for each in range(12)]
+    first = {"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": INITIALIZE}
+    raw.writer.write(b"\n".join(json.dumps(each).encode() for each in (first, *calls)))
+    raw.writer.write_eof()
+    await _at_rest(tools, store)
+    raw.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    heard = [json.loads(line)["id"] async for line in raw.reader]
+    assert sorted(heard, key=str) == sorted(["i", *range(12)], key=str)
+    assert Begun.pages == 12
+    await tools.close()
 
 
 async def _at_rest(tools: ToolSocket, store: SqliteStore) -> int:

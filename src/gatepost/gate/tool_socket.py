@@ -68,6 +68,7 @@ class ToolConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tools.leave(self)
+        self._tools.count_bytes(self._end - self._start)  # of a message that was begun: more of them are no way around
         if self.conversation is not None:
             self.conversation.cancel_all()
 
@@ -126,11 +127,15 @@ class ToolConnection(asyncio.BufferedProtocol):
         else:
             return  # the rest waits in the buffer until the client reads
         self._seen = self._end
-        if self._over or self._end - self._start > LARGEST_MESSAGE:
+        if self._over or self._skipping or self._end - self._start > LARGEST_MESSAGE:
+            self._tools.count_bytes(self._end - self._start)
             self._handle_line(self._end)
             self._skipping = not self._over
-        if self._skipping or self._start == self._end:
+            self._start = self._end  # what has no end is made once, too, however often is looked for more
+        if self._start == self._end:
             self._forget()
+        if self._tools.is_slowed:
+            self._stand_in_line()
 
     def _stand_in_line(self) -> None:
         """Nothing more is read meanwhile: the buffer must not grow by what nobody has looked at."""
@@ -317,6 +322,12 @@ class ToolSocket:
         if self._bucket.is_flooded(now):
             on_flood, self._on_flood = self._on_flood, None
             on_flood(FLOOD)
+
+    def count_bytes(self, size: int) -> None:
+        """Of what is no whole message: it is read at the same rate as if it were."""
+        if self._bucket is not None and size:
+            now = asyncio.get_running_loop().time()
+            self._slowed_until = max(self._slowed_until, now + self._volume.charge(size, now))
 
     def dequeue(self, connection: ToolConnection) -> None:
         if connection in self._queue:

@@ -1,6 +1,8 @@
 """A bare answer decides only about a card that was seen: the platform confirmed it some seconds ago, and no agent spoke
 just before it."""
 
+import re
+
 import pytest
 
 from gatepost.channels.contract import ChannelKind
@@ -419,6 +421,7 @@ def test_words_behind_the_id_that_are_no_arguments_decide_nothing(db: Db, asked:
     given = say(db, f"/approve {asked.id} {words}", LATER + MINUTE)
     assert given is not None and not is_decided(given.reason) and not given.passes
     assert "Nothing was decided" in given.said
+    assert re.search(r"[^.:]\. Nothing was decided\.\Z|\ANothing", given.said)  # two sentences
     assert is_waiting(db, asked)
 
 

@@ -68,6 +68,29 @@ def waiting(inbox: Path) -> int:
         db.close()
 
 
+async def test_a_runner_that_says_hello_again_and_again_is_welcomed_once(tmp_path: Path) -> None:
+    """A welcome is long: who reads none of many must not fill the gateway with them."""
+    channel, room = FakeChannel(), Room()
+    registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
+    registry.add("process", lambda _: room, "test")
+    hello = runner_frames.encode_frame(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
+    claim = runner_frames.encode_frame(runner_frames.ClaimFrame(id=7, rows=[], ready=True))
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        gateway.sessions.deps = replace(gateway.sessions.deps, sandboxes=registry)
+        await open_room(gateway, "fake", "fake:room/1")
+        await channel.say("first")
+        await room.started.wait()
+        reader, writer = await asyncio.open_unix_connection(str(room.place(RUN) / "runner.sock"))
+        writer.write(hello * 100 + claim)
+        heard: list[runner_frames.FromHost] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while not heard or not isinstance(heard[-1], runner_frames.ClaimReplyFrame):
+                heard.append(runner_frames.read_from_host(await reader.readline()))
+        writer.close()
+
+    assert [type(each) for each in heard].count(runner_frames.WelcomeFrame) == 1
+
+
 async def test_stranger_22_the_host_never_rings_before_its_welcome(tmp_path: Path) -> None:
     channel, room = FakeChannel(), Room()
     registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")

@@ -223,7 +223,7 @@ def _decide_changed(
     try:
         return _decide(db, channels, request, ALLOW_ONCE, said, now, given=parse_edited(arguments))
     except Invalid as error:
-        return GivenAnswer(f"not decided {request.id}", f"{error} Nothing was decided.")
+        return GivenAnswer(f"not decided {request.id}", f"{error}. Nothing was decided.")
 
 
 def _list_waiting(db: Db, cards: Sequence[RequestCard], *, questions: bool) -> list[str]:

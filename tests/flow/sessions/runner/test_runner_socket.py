@@ -14,10 +14,12 @@ from gatepost.flow.sessions.runner.runner_socket import (
     FRAMES,
     MOST_AT_ONCE,
     MOST_UNSEEN,
+    MOST_WAITING,
     ResultOrder,
     RunnerSocket,
 )
 from gatepost.mailbox import runner_frames
+from gatepost_testing.waiting import PATIENCE_S
 
 PING = runner_frames.encode_frame(runner_frames.PingFrame())
 
@@ -40,8 +42,10 @@ async def connected(
     line.close()
 
 
-async def read_all(line: RunnerSocket) -> list[runner_frames.FromRunner]:
-    found: list[runner_frames.FromRunner] = []
+async def read_all(
+    line: RunnerSocket, found: list[runner_frames.FromRunner] | None = None
+) -> list[runner_frames.FromRunner]:
+    found = [] if found is None else found
     while frames := await line.frames():
         found += frames
     return found
@@ -67,6 +71,43 @@ async def test_stranger_04_a_batch_is_small() -> None:
         await asyncio.get_running_loop().sock_sendall(runner, PING * (3 * MOST_AT_ONCE))
 
         assert len(await line.frames()) <= MOST_AT_ONCE
+
+
+async def _rest() -> None:
+    for _ in range(500):
+        await asyncio.sleep(0)
+
+
+async def test_of_what_a_runner_has_sent_no_more_is_taken_than_is_handled() -> None:
+    async with connected() as (line, runner):
+        await asyncio.get_running_loop().sock_sendall(runner, PING * 1900)
+        await _rest()
+        first = len(await line.frames())
+        runner.close()
+        rest = len(await read_all(line))
+
+    assert first <= MOST_WAITING + MOST_AT_ONCE and first + rest == 1900
+
+
+async def test_nothing_more_is_taken_from_a_runner_that_does_not_read_and_all_of_it_later() -> None:
+    answer = runner_frames.WelcomeFrame(session="s", folder="f", name="n", provider="p", summary="x" * 400_000)
+    loop = asyncio.get_running_loop()
+    async with connected() as (line, runner):
+        await loop.sock_sendall(runner, PING * 1000)
+        found = list(await line.frames())
+        line.send(answer)
+        line.send(answer)
+        reading = asyncio.create_task(read_all(line, found))
+        await _rest()
+        assert len(found) <= 4 * MOST_AT_ONCE
+
+        heard, size = 0, len(runner_frames.encode_frame(answer))
+        async with asyncio.timeout(PATIENCE_S):
+            while heard < 2 * size:
+                heard += len(await loop.sock_recv(runner, 65536))
+        runner.close()
+        await reading
+    assert len(found) == 1000
 
 
 async def test_stranger_04_a_runner_that_floods_is_slowed() -> None:

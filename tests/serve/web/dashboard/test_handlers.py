@@ -8,8 +8,12 @@ import pytest
 from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 
 from gatepost.core.event_bus import EventBus
+from gatepost.core.registry import load_package
+from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.declaration import list_fields
 from gatepost.serve.web.dashboard import live, tables
 from gatepost.serve.web.dashboard.handlers import SHOWN_ROWS, cut_tables, find_words
+from gatepost.serve.web.dashboard.operation_form import is_question
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row, TableBlock
 from gatepost.serve.web.static_pages import STATIC
@@ -53,6 +57,19 @@ async def test_who_has_no_right_reads_words_and_not_the_name_of_an_operation(sit
         ):
             assert answer.status_code == 403 and "You may not see or do this: it needs op:" in answer.text
             assert "web:user/ann may not" not in answer.text
+
+
+async def test_every_operation_that_answers_a_question_shows_its_answer(site: Any) -> None:
+    load_package("gatepost.serve.control.operations")
+    names = [
+        name
+        for name, each in OPERATIONS.items()
+        if is_question(each.info) and not any(field.required for field in list_fields(each.args))
+    ]
+    assert len(names) > 50
+    async with site.signed_in() as browser:
+        answers = {name: await browser.post(f"/dashboard/do/{name}", data={}) for name in names}
+    assert [name for name, each in answers.items() if each.status_code == 500] == []
 
 
 async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -> None:

@@ -26,6 +26,7 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind
 from gatepost.store.sessions import sessions
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import FOLDER, JSON, ROOM, HookDesk
 
@@ -180,6 +181,23 @@ async def test_a_link_that_is_revoked_while_its_post_is_read_takes_nothing(desk:
 
     answer = await desk.client.post(f"/hook/{link.secret}", content=slowly())
     assert answer.status_code == 404 and await desk.list_posted() == []
+
+
+async def test_halves_of_posts_to_one_link_keep_no_post_to_another_out(desk: HookDesk) -> None:
+    held, other = await desk.issue(), await desk.issue(label="gitlab")
+    base = desk.client.base_url
+    begun = [await asyncio.open_connection(base.host, base.port) for _ in range(hook.AT_ONCE + 1)]
+    for _, writer in begun:
+        writer.write(f"POST /hook/{held.secret} HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhalf".encode())
+    answers = [asyncio.create_task(reader.readline()) for reader, _ in begun]
+    await asyncio.wait(answers, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)  # it had no place
+    assert (await desk.post(other.secret)).status_code == 204
+    for _, writer in begun:
+        writer.write(b"!")
+    assert {int(line.split()[1]) for line in await asyncio.gather(*answers)} == {204, 429}
+    assert (await desk.post(held.secret)).status_code == 204  # their places are free again
+    for _, writer in begun:
+        writer.close()
 
 
 async def test_a_post_may_come_by_any_host_name_and_cookies_mean_nothing(desk: HookDesk) -> None:

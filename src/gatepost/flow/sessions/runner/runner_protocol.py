@@ -129,7 +129,7 @@ class RunnerProtocol:
 
     async def _answer(self, frame: runner_frames.FromRunner) -> None:
         match frame:
-            case runner_frames.HelloFrame():
+            case runner_frames.HelloFrame() if not self._welcomed:  # it is long: one that repeats itself gets no other
                 await self._welcome()
             case runner_frames.ClaimFrame():
                 await self._claim(frame)

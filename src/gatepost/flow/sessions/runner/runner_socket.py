@@ -76,9 +76,15 @@ class RunnerSocket(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
 
+    @property
+    def _is_crowded(self) -> bool:
+        """Return True while nothing more is taken: what is answered is not read, or what was taken is not handled."""
+        return self._full or len(self._frames) > MOST_WAITING
+
     def _release(self) -> None:
-        crowded = self._full or self._later is not None or len(self._frames) > MOST_WAITING
-        if self._transport is not None and self._paused and not crowded:
+        if self._later is None and not self._is_crowded and b"\n" in self._buffer:
+            self._read()
+        if self._transport is not None and self._paused and self._later is None and not self._is_crowded:
             self._paused = False
             self._transport.resume_reading()
 
@@ -101,6 +107,8 @@ class RunnerSocket(asyncio.Protocol):
     def _read(self) -> None:
         """Read a few frames of the buffer, and the rest in a later turn of the loop."""
         self._later = None
+        if self._is_crowded and not self._closed:
+            return self._hold()
         debt = max(self._bucket.charge(0, self._now()), self._volume.charge(0, self._now())) if self._owes else 0.0
         if debt and not self._closed:
             self._hold()
@@ -126,7 +134,7 @@ class RunnerSocket(asyncio.Protocol):
         elif more or wait:
             self._hold()
             self._later = self._loop.call_later(0 if self._closed else wait, self._go_on)
-        elif len(self._frames) > MOST_WAITING:
+        elif self._is_crowded:
             self._hold()
         return None
 

@@ -10,8 +10,9 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -30,7 +31,7 @@ from gatepost.core.token_bucket import KeyedBuckets, Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.links import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
 from gatepost.serve.rate_limit import PeerRateLimiter
-from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
+from gatepost.serve.web.hook_admission import FULL_S, HookBusy, HookLoad, HookVisit, UnprovedVisits
 from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
 from gatepost.serve.web.links.posts import UnknownContent, read_post
 from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
@@ -49,6 +50,7 @@ PREFIX = "/hook"
 LONGEST_TOKEN = 200  # characters
 OF_ALL = Rate(per_second=100, burst=200, patience_s=float("inf"))  # posts of all links, and …
 AT_ONCE = 32  # … how many are taken in at once
+MOST_OF_LINK = AT_ONCE // 4  # of which one link has so many: half a post must not keep those of all others out
 UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 128, 16
 FAILURES = Rate(per_second=1, burst=30, patience_s=float("inf"))  # proofs of one address that fail
 BODY_S, ANSWER_S = 10.0, 20.0
@@ -143,12 +145,14 @@ class HookLinks:
 
     async def _read(self, request: Request, link: Token, visit: HookVisit) -> Response | LinkPost:
         """Return what was posted, once it is proved; or what is answered in its place."""
-        if link.signature is SignatureScheme.NONE:  # the address itself is the proof
-            visit.admit()
-        try:
-            body = await read_body(request, self._deps.config[LARGEST], visit.pace)
-        except ClientDisconnect:
-            return Response(status_code=400)
+        with ExitStack() as place:
+            if link.signature is SignatureScheme.NONE:  # the address itself is the proof
+                place.enter_context(self._rates.claim(link.id))
+                visit.admit()
+            try:
+                body = await read_body(request, self._deps.config[LARGEST], visit.pace)
+            except ClientDisconnect:
+                return Response(status_code=400)
         if body is None:
             return _explain(413, f"the body has more than {self._deps.config[LARGEST]} bytes")
         headers, proof = list_headers(request.headers), ""
@@ -196,12 +200,26 @@ class CommittedPost(Struct, frozen=True):
 
 
 class LinkRates:
-    """How often each link is used, the latest of them."""
+    """How often each link is used, the latest of them, and how many of its posts are on their way."""
 
     def __init__(self, per_minute: int) -> None:
         most = max(1, per_minute)
         rate = Rate(per_second=most / 60, burst=most, patience_s=float("inf"))
         self._buckets = KeyedBuckets(rate, MOST_LINKS)
+        self._places: Counter[str] = Counter()
+
+    @contextmanager
+    def claim(self, link_id: str) -> Iterator[None]:
+        """A place for a post whose body comes. Raises HookBusy."""
+        if self._places[link_id] >= MOST_OF_LINK:
+            raise HookBusy(FULL_S)
+        self._places[link_id] += 1
+        try:
+            yield
+        finally:
+            self._places[link_id] -= 1
+            if not self._places[link_id]:
+                del self._places[link_id]
 
     def check(self, link_id: str) -> None:
         """Raises HookBusy."""
