@@ -57,7 +57,6 @@ NO_TEXTS = frozenset(
         "how much? give",
         "gatepost login",
         "AGENTS.md",
-        "AgentView",
         "gatepost grant allow {person} op:overview.read --scope FOLDER",
         "SKILL.md",
         "Etc/",
@@ -145,6 +144,9 @@ def _list_left_out(tree: ast.Module) -> Iterator[ast.AST]:
             yield from (each for each in ast.walk(node) if each is not node)
         elif isinstance(node, ast.Subscript | ast.Compare) or _is_for_developers(node):
             yield from ast.walk(node)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.arg):  # a type may be named in quotes
+            kind = node.annotation if isinstance(node, ast.arg) else node.returns
+            yield from ast.walk(kind) if kind is not None else ()
 
 
 def _is_for_developers(node: ast.AST) -> bool:
