@@ -77,7 +77,7 @@ def fill(path: Path, messages: int) -> None:
     connection.close()
 
 
-async def quiet_beside_flood(sandbox: str, replies: int = 60, crowd: int = 100) -> tuple[float, float]:
+async def quiet_beside_flood(sandbox: str, replies: int = 150, crowd: int = 100) -> tuple[float, float]:
     """The 95th percentile of one room's replies, milliseconds: alone, and while another group floods many rooms."""
     channel = Instant()
     with tempfile.TemporaryDirectory() as folder:

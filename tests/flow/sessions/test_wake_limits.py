@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.flow.sessions.wake_limits import IdleSession, SessionSlots, must_yield
+from gatepost.flow.sessions.wake_limits import (
+    PROCESSORS,
+    REST_S,
+    START_S,
+    IdleSession,
+    SessionSlots,
+    StartPace,
+    must_yield,
+)
 
 
 def drain(slots: SessionSlots) -> list[str]:
@@ -92,6 +100,35 @@ def awake(slots: SessionSlots, *sessions: tuple[str, str]) -> None:
     drain(slots)
 
 
+def test_who_gives_way_rests_after_a_start_for_as_long_as_it_took() -> None:
+    pace = StartPace()
+    pace.record_start("loud-0", 10.0)
+    for number in range(1, PROCESSORS - 1):
+        pace.record_start(f"loud-{number}", 10.0)
+    assert not pace.may_start(True, (), 10.1), "one processor is left to those who work"
+
+    started = [f"loud-{number}" for number in range(PROCESSORS)]
+    assert not pace.may_start(True, started, 10.3)
+    assert not pace.may_start(True, started, 10.3 + 0.29)
+    assert pace.may_start(True, started, 10.3 + 0.31)
+
+
+def test_a_first_session_starts_beside_the_starts_and_in_the_rest_of_others() -> None:
+    pace = StartPace()
+    pace.record_start("loud", 10.0)
+    assert pace.may_start(False, (), 10.1)
+    assert pace.may_start(False, ("loud",), 10.3), "it does not rest for somebody else's start"
+
+
+def test_a_start_that_takes_long_holds_up_nobody_for_longer_than_it_is_counted() -> None:
+    pace = StartPace()
+    for number in range(PROCESSORS):
+        pace.record_start(f"slow-{number}", 10.0)
+    given_up = 10.0 + START_S + 0.1
+    assert not pace.may_start(True, (), given_up)
+    assert pace.may_start(True, (), given_up + REST_S)
+
+
 def test_stranger_23_a_flooding_group_ends_its_own_resting_sessions_and_not_a_quiet_groups() -> None:
     slots = SessionSlots(4)
     awake(slots, ("quiet", "quiet"), ("loud-0", "loud"), ("loud-1", "loud"), ("loud-2", "loud"))
@@ -152,9 +189,9 @@ def test_schedules_leave_one_place_to_people() -> None:
     for number in range(5):
         slots.request_wake(f"t{number}", f"group{number}", background=True)
     assert [slots.pop() for _ in range(3)] == ["t0", "t1", None]
-    assert not slots.can_wake and slots.pick_evictions([]) == []
+    assert slots.next_group() is None and slots.pick_evictions([]) == []
     slots.request_wake("p", "a")
-    assert slots.can_wake and slots.pop() == "p"
+    assert slots.next_group() == "a" and slots.pop() == "p"
 
 
 def test_a_place_where_no_schedule_works_any_more_is_free_for_another() -> None:

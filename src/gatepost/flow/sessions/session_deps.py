@@ -23,6 +23,7 @@ from gatepost.flow.sessions.host.sandbox_processes import SandboxFreezer
 from gatepost.flow.sessions.runner.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox.group_limits import TURN_S
 from gatepost.flow.sessions.session_ending import SessionTimeouts
+from gatepost.flow.sessions.turn_pace import TurnPace
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
 from gatepost.store.messages.file_passing import FilePassing
@@ -79,6 +80,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     drafts: DraftRelay = field(default_factory=DraftRelay)
     usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)
     shortage: HostShortage = field(default_factory=HostShortage)
+    pace: TurnPace = field(default_factory=TurnPace)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 
     @property

@@ -364,7 +364,9 @@ class SessionSupervisor:
                 turn = live.runner.turn
                 self._slots.set_background(live.session.id, turn is not None and turn.rights == firings.RIGHTS)
         self.limits.make_room()
-        while self._slots.can_wake and self.limits.may_start() and self.limits.has_room():
+        while (folder := self._slots.next_group()) is not None:
+            if not (self.limits.may_start(folder) and self.limits.has_room()):
+                break
             next_one = self._slots.pop()
             assert next_one is not None and self._tasks is not None
             self.limits.record_start(next_one)

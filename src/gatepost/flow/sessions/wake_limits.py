@@ -28,6 +28,7 @@ JUST_NOW = SECOND  # who had something to do within this time is at work
 RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
 PROCESSORS = max(2, os.cpu_count() or 1)
 START_S = 2.0  # a start that takes longer is not counted any more: no hog keeps all the time for itself
+REST_S = 0.5  # the longest rest after a start
 _log = log.get("sessions")
 
 
@@ -72,11 +73,6 @@ class SessionSlots:
         return self.free <= 0
 
     @property
-    def can_wake(self) -> bool:
-        """Somebody waits, and there is a place."""
-        return not self.full and bool(self._people or (self._background and self._background_places))
-
-    @property
     def _background_places(self) -> int:
         """How many more schedules may take. Where there are several, one is left to people: a long run keeps nobody
         out."""
@@ -106,20 +102,31 @@ class SessionSlots:
         else:
             self._awake_in_background.discard(session_id)
 
+    def next_group(self) -> str | None:
+        """Return the group whose session wakes next; None if nobody waits or all places are taken."""
+        found = self._next_line()
+        return None if found is None else found[1]
+
     def pop(self) -> str | None:
         """The next session that may wake, which then holds a place; None if nobody waits or all places are taken."""
+        found = self._next_line()
+        if found is None:
+            return None
+        line, folder = found
+        session_id = line.pop(folder)
+        self._awake[session_id] = folder
+        if line is self._background:
+            self._awake_in_background.add(session_id)
+        return session_id
+
+    def _next_line(self) -> tuple[FairQueue[str], str] | None:
         if self.full:
             return None
         held = Counter(self._awake.values())
         for line in (self._people, self._background):
             folder = line.next_group(held.__getitem__)
-            if folder is None or (line is self._background and not self._background_places):
-                continue
-            session_id = line.pop(folder)
-            self._awake[session_id] = folder
-            if line is self._background:
-                self._awake_in_background.add(session_id)
-            return session_id
+            if folder is not None and (line is self._people or self._background_places):
+                return line, folder
         return None
 
     def pick_evictions(self, resting: Collection[IdleSession], ending: int = 0) -> list[str]:
@@ -186,6 +193,34 @@ def must_yield(folder: str, working: Collection[str]) -> bool:
     return folder in working and len(working) > 1
 
 
+class StartPace:
+    """How many sandboxes start at once. Starts beyond what the processors can do delay every session that is awake."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # of the sessions that start
+        self._rests_until = 0.0  # who gives way starts nothing before
+
+    def record_start(self, session_id: str, now: float) -> None:
+        self._since[session_id] = now
+
+    def record_end(self, session_id: str) -> None:
+        self._since.pop(session_id, None)
+
+    def may_start(self, yields: bool, started: Collection[str], now: float) -> bool:
+        """Decide if one more may start. `started`: the sessions that work by now.
+
+        Who gives way leaves one processor to those who work, and after each start as much time as that took. A start
+        that takes long (a slow provider, a container, processors that others keep busy) holds up nobody.
+        """
+        for session_id, since in list(self._since.items()):
+            if session_id in started or now - since > START_S:
+                del self._since[session_id]
+                self._rests_until = now + min(now - since, REST_S)
+        if yields:
+            return len(self._since) < max(1, PROCESSORS - 1) and now >= self._rests_until
+        return len(self._since) < 2 * PROCESSORS
+
+
 class WakeLimits:
     def __init__(
         self,
@@ -197,14 +232,14 @@ class WakeLimits:
         self._slots, self._host_limits, self._list_awake = slots, host_limits, list_awake
         self._least_free = deps.config[memory_pressure.LEAST_FREE_MB]
         self.read_memory = deps.memory
-        self._starting: dict[str, float] = {}  # since when
+        self._starts = StartPace()
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
 
     def record_start(self, session_id: str) -> None:
-        self._starting[session_id] = asyncio.get_running_loop().time()
+        self._starts.record_start(session_id, asyncio.get_running_loop().time())
 
     def record_end(self, session_id: str) -> None:
-        self._starting.pop(session_id, None)
+        self._starts.record_end(session_id)
 
     def make_room(self) -> None:
         """More want to wake than there are places: some of those at rest make way, no more than can start soon. Who
@@ -221,18 +256,10 @@ class WakeLimits:
         idle = ((live.session.id, live.idle_for) for live in self._list_awake() if live.is_idle)
         return [IdleSession(session_id, since, since > RESTED_LONG) for session_id, since in idle]
 
-    def may_start(self) -> bool:
-        """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
-        them where several groups are at work; one group by itself starts twice as many as there are processors. A
-        start that takes long (a slow provider, a container, processors that others keep busy) holds up nobody."""
-        now = asyncio.get_running_loop().time()
-        awake = {live.session.id: live for live in self._list_awake()}
-        for session_id, since in list(self._starting.items()):
-            live = awake.get(session_id)
-            if now - since > START_S or (live is not None and live.runner.claimed):
-                del self._starting[session_id]
-        usual = max(1, PROCESSORS - 1) if len(self._list_working()) > 1 else 2 * PROCESSORS
-        return len(self._starting) < usual
+    def may_start(self, folder: str) -> bool:
+        """Return True if the processors have room for a start of this group."""
+        started = {live.session.id for live in self._list_awake() if live.runner.claimed}
+        return self._starts.may_start(self.must_yield(folder), started, asyncio.get_running_loop().time())
 
     def must_yield(self, folder: str) -> bool:
         """Return True if a start of this group gives way to those who work."""

@@ -200,6 +200,7 @@ class RunnerProtocol:
             return False
         self.giving = True
         try:
+            await self.deps.pace.wait(self.session.folder)
             claim, there = await asyncio.gather(self._try_claim(frame), self._port.project())
             await self._answer_claim(frame, claim, there)
         finally:
@@ -213,6 +214,8 @@ class RunnerProtocol:
         claim, rings = None, -1
         self.giving = True
         try:
+            if not frame.turn:
+                await self.deps.pace.wait(self.session.folder)
             while claim is None and rings != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
                 rings = self._port.rings
                 claim = await self._try_claim(frame)
