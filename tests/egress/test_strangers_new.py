@@ -7,7 +7,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -376,6 +376,8 @@ def test_stranger_new_the_tokens_of_tools_are_computed_and_not_counted_up(
 def test_stranger_new_a_form_whose_part_has_an_endless_head_is_refused_early() -> None:
     part = b'content-disposition: form-data; name="model"\r\n' + b"content-type: x\r\n" * 5000 + b"\r\nwhisper"
     raw = b"--x\r\n" + part + b"\r\n--x--\r\n"
+    with suppress(HttpRefusal):
+        audio.read_form("multipart/form-data; boundary=x", b"")  # patterns are compiled once
     with counted_steps() as steps, pytest.raises(HttpRefusal, match="head of more than"):
         audio.read_form("multipart/form-data; boundary=x", raw)
     assert steps[0] < 3000
