@@ -36,6 +36,18 @@ def test_what_is_printed_from_code_is_as_printed() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_each_proof_that_the_readme_names_runs_every_test_of_its_file() -> None:
+    """`make test` leaves slow tests out, unless it is told otherwise."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    proofs = re.findall(r"`make test TESTS=(\S+?)( ARGS=\"-m ''\")?`", text)
+    left_out = [
+        path
+        for path, every in proofs
+        if not every and re.search(r"mark\.(slow|alone)", (ROOT / path).read_text("utf-8"))
+    ]
+    assert len(proofs) >= 4 and left_out == []
+
+
 def test_the_page_of_tools_tells_each_ones_parameters_tier_and_checks() -> None:
     """In words that a declaration alone decides; the page as a whole is compared above."""
     text = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")

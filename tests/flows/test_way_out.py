@@ -18,6 +18,8 @@ from gatepost.core.money import parse_usd
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
 from gatepost.store.rights.secret_rows import SecretOwner
@@ -26,6 +28,7 @@ from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.models import ModelEndpoint
 from gatepost_testing.slow_steps import assert_no_slow_steps
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import add_looker
 
@@ -72,6 +75,15 @@ def texts(channel: FakeChannel) -> list[str]:
     return [sent.message.text for sent in channel.sent]
 
 
+async def wait_until_held(gateway: Gateway, message_id: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            (entry,) = await gateway.store.read(inbox.list_for_message, message_id)
+            if entry.state is InboxState.HELD:
+                return
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.slow
 async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path, provider: str) -> None:
     channel = FakeChannel()
@@ -94,7 +106,7 @@ async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path
 
 
 @pytest.mark.slow
-async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_once(
+async def test_what_does_not_fit_the_budget_waits_unasked_and_the_room_is_told_once(
     tmp_path: Path, provider: str
 ) -> None:
     channel = FakeChannel()
@@ -104,12 +116,11 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_on
             budgets.put, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, limit, "test", now
         )
         for _ in range(3):
-            await channel.say("hello")
-            await wait_until_settled(gateway, 40)
+            said = await channel.say("hello")
+            await wait_until_held(gateway, said.message_id)
+            assert [text for text in texts(channel) if "budget" in text.lower()] == texts(channel)
 
-        told = [text for text in texts(channel) if "budget" in text.lower() or "spent" in text.lower()]
-        notices = [text for text in told if not text.startswith("Sorry")]
-        assert len(notices) == 1
+        assert len(texts(channel)) == 1 and "Your message waits" in texts(channel)[0]
         assert "hello yourself" not in texts(channel)
         assert sum(each.micro for each in await gateway.store.read(costs.list_sums, "group")) <= limit
     assert endpoint.calls == []
