@@ -261,7 +261,9 @@ async def _run_git(words: Sequence[str], folder: Path) -> str:
         await process.wait()
     if code:
         said = clean(trouble.decode(errors="replace")).strip()[-500:]
-        raise Unavailable("git", said if code > 0 and said else _render_bounds())
+        if code > 0 and said:
+            raise Invalid("source", f"git cannot read it: {said}")
+        raise Unavailable("git", _render_bounds())
     return printed.decode(errors="replace")
 
 
