@@ -157,9 +157,10 @@ def quick_path(in_memory: Path) -> Iterator[Path]:
 def tmp_path(
     request: pytest.FixtureRequest, in_memory: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """In memory, unless an agent behind walls is shown what lies there: see WALLED and the mark `on_disk`."""
+    """In memory, unless an agent behind walls is shown what lies there: see WALLED and the mark `on_disk`. Slow tests,
+    of which many show something to agents, keep the disk."""
     suite = request.path.relative_to(Path(__file__).parent).parts[0]
-    if suite in WALLED or request.node.get_closest_marker("on_disk") is not None:
+    if suite in WALLED or any(request.node.get_closest_marker(each) for each in ("on_disk", "slow")):
         factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
         yield factory.mktemp("walled")
         return

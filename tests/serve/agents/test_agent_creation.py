@@ -99,7 +99,6 @@ async def test_whoever_starts_an_agent_where_it_cannot_write_is_told(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.on_disk
 async def test_whoever_makes_a_worktree_with_an_agent_is_told_that_its_setup_was_not_run(tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     shop = repository(tmp_path / "code" / "shop")
