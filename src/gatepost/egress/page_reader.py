@@ -1,6 +1,6 @@
 """Pages off the loop: a process of its own reads one at a time, within a deadline. It is started when it is first
-needed and ended when it was idle, or when a page was too much for it. Of each group one page at most waits for it, so
-a group that has it read what takes long keeps no other from it."""
+needed and ended when it was idle, or when a page was too much for it. At most one page of each group waits for it, so a
+group with pages that take long keeps no other from it."""
 
 import asyncio
 from contextlib import AsyncExitStack, suppress

@@ -180,7 +180,7 @@ def translate_exact(text: str) -> str:
 
 
 def fill_text(pattern: str, /, **holes: object) -> str:
-    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before.
+    """Fill a text of ours in the language that is set. Its fillings are somebody's words, or were said before.
 
     Its holes begin with a capital: such an entry is looked up by its own words alone, and found in no other text.
     """

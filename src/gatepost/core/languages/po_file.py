@@ -13,8 +13,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def read_po(text: str, name: str) -> dict[str, str]:
-    """Return the translations by their English texts. What has none, or is marked as unsure, is left out. `name`: of
-    the file, for errors."""
+    """Return the translations by their English texts. A text that has none, or one that is marked as unsure, is left
+    out. `name`: of the file, for errors."""
     found = dict[str, str]()
     for entry in re.split(r"\n\s*\n", text.replace("\r\n", "\n")):
         if "#, " in entry and re.search(r"^#,.*\bfuzzy\b", entry, re.MULTILINE):

@@ -174,7 +174,8 @@ def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, scopes
 
 
 def _list_names(db: Db, person: str, viewer: _Viewer) -> frozenset[str]:
-    """Whoever may not look at people filters by the one name that they gave: others would tell whose it is."""
+    """Return the names of a person. A viewer who may not look at people filters by the one name that they gave: others
+    would tell whose it is."""
     if not person:
         return frozenset()
     return frozenset(identities.list_names(db, person) if viewer.may(USERS_READ, "") else [person])
