@@ -20,7 +20,6 @@ from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.argument_hints import suggest_arguments
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, UNKNOWN, AuditedCall, CallAudit
 from gatepost.gate.call_explanation import (
     list_named_groups,
@@ -32,7 +31,16 @@ from gatepost.gate.call_explanation import (
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.named_call import CALL_TOOL, read_named_call
 from gatepost.gate.policies import Policies, starts_small, visible_tools
-from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
+from gatepost.gate.tool_answers import (
+    BROKEN,
+    CHANGED,
+    OUTDATED,
+    ToolAnswer,
+    make_answer,
+    make_failure,
+    shorten,
+    suggest_arguments,
+)
 from gatepost.gate.tool_list import list_catalog, render_listed_tool, render_short_tool
 from gatepost.gate.tool_search import ToolIndex
 from gatepost.jsonrpc.protocol import INVALID_PARAMS
