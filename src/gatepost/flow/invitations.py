@@ -23,9 +23,10 @@ from gatepost.flow import grant_changes, onboarding, sender_rights
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
+from gatepost.flow.onboarding import MOST_BELOW, Applicant, JoinResult
 from gatepost.flow.people import page_logins, personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
+from gatepost.messages.inbound import OPERATOR
 from gatepost.store.people import identities, newcomers, pairing_codes, users
 from gatepost.store.people.newcomers import Newcomer, NewcomerState
 from gatepost.store.people.pairing_codes import ALPHABET, MOST_GUESSES
