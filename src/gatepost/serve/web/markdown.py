@@ -5,7 +5,8 @@ tens of milliseconds. So this module runs as a process of its own (`python -m`),
 """
 
 from gatepost.core.process.worker_loop import limit_process, serve
-from gatepost.messages.markdown.dialects import HTML, vary
+from gatepost.core.records import replace
+from gatepost.messages.markdown.dialects import HTML
 from gatepost.messages.markdown.markup import LONGEST, render_counted, render_plain_html
 from gatepost.serve.web.code_colours import colour_code
 
@@ -14,7 +15,7 @@ LARGEST_MEMORY = 1024 * 1024 * 1024
 _LINK = '<a href="{}" target="_blank" rel="noopener noreferrer nofollow">'
 _BOX = '<input type="checkbox" disabled{} aria-label="{}"> '
 
-PAGE = vary(
+PAGE = replace(
     HTML,
     name="page",
     strike=("<s>", "</s>"),
