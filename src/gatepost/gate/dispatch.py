@@ -6,7 +6,7 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -116,7 +116,8 @@ class Dispatch:
         own = Policies(deps.store, deps.events, deps.config)
         self._policies = policies or own
         self._renew = own.renew if deps.shared and policies is None else None
-        self._run = self._run_or_fail_soon if deps.shared else self._run_call  # a file is never away
+        # If the store is away a caller is told at once, without waiting for it; a file is never away.
+        self._patience: Callable[[], AbstractContextManager[None]] = FailingSoon if deps.shared else nullcontext
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
@@ -218,10 +219,12 @@ class Dispatch:
             catalog=seen,
         )
         if keys is None or identity is None:
-            return await self._run(tool, call, arguments, seen.policy, note, way)
+            with self._patience():
+                return await self._run_call(tool, call, arguments, seen.policy, note, way)
         answer = None
         try:
-            answer = await self._run(tool, call, arguments, seen.policy, note, way)
+            with self._patience():
+                answer = await self._run_call(tool, call, arguments, seen.policy, note, way)
             return answer
         finally:
             (keys.failed if answer is None or answer.failed else keys.answered)(identity)
@@ -245,19 +248,6 @@ class Dispatch:
     async def run(self) -> None:
         """Write behind what calls came to, until cancelled; then what is left."""
         await self.audit.run()
-
-    async def _run_or_fail_soon(
-        self,
-        tool: Tool,
-        call: ToolCall,
-        arguments: dict[str, Any],
-        policy: GroupPolicy,
-        note: AuditedCall,
-        way: Tool | None,
-    ) -> ToolAnswer:
-        """Run a call. If the store is away the caller is told at once, without waiting for it."""
-        with FailingSoon():
-            return await self._run_call(tool, call, arguments, policy, note, way)
 
     async def _run_call(
         self,
