@@ -1,7 +1,7 @@
-"""Parts beside every page: the menu, the way to the first steps while the demo answers, the panic switch, how many
-decisions are waited for, and how many things are not well.
+"""Parts beside every page. The menu has six entries beside the chat, each with the pages of its section as tabs.
 
-The menu has six entries beside the chat, each with the pages of its section as tabs.
+The others are the way to the first steps while the demo answers, the panic switch, how many decisions are waited for,
+and how many things are not well.
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,8 @@ Nothing here has the power of a cookie: a page is shown in a sandbox, and where 
 by a ticket. Under a group's own name there is no sign-in, so public pages are all that is there.
 
 An agent wrote the page, so it gets an origin of its own that nobody else has: no cookie, no storage, no request with
-the visitor's rights. It loads nothing from other hosts. One that is not public may hold what nobody else is to see: our
-policy says where its frame may go, so no script of the agent's carries data elsewhere by leading the browser there.
+the visitor's rights. It loads nothing from other hosts. A page that is not public may hold what nobody else is to see.
+Our policy says where its frame may go, so no script of the agent's carries data elsewhere by leading the browser there.
 """
 
 import hashlib
