@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-from gatepost.core.languages.catalogue import FOLDER
-from gatepost.core.languages.po_file import read_po
+from gatepost.core.languages.catalogue import FOLDER, read_po
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form

@@ -227,8 +227,8 @@ class Gateway:
         return "the store is not well" if self.store_watch.find_trouble() else ""
 
     async def drain(self, within: float) -> None:
-        """Begin nothing new, give up what one gateway does for all, and let turns end for so many seconds. What is left
-        after it is handed over by the stop."""
+        """Begin nothing new, give up what one gateway does for all, and let turns end for so many seconds. The stop
+        hands over the rest."""
         self.is_draining = True
         if self.membership is not None:
             self.membership.close()

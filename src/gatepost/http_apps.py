@@ -1,7 +1,7 @@
 """Servers of a gateway over HTTP: the control API with its MCP endpoints, and the web site.
 
-A page of the web site is a route in `serve/web/site.py`. What it works with is given to it in `make_web_site`; what it
-does to the gateway is an operation, with the deps of `make_operation_deps`.
+A page of the web site is a route in `serve/web/site.py`. The parts that it works with are given to it in
+`make_web_site`; an act of it on the gateway is an operation, with the deps of `make_operation_deps`.
 """
 
 import asyncio

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gatepost.egress import page_reader
-from gatepost.egress.page_reader import TOO_MUCH, PageReader
+from gatepost.egress import web_pages
 from gatepost.egress.page_reader_process import FINDS_ARTICLES, read_page
 from gatepost.egress.page_text import LONGEST_TEXT, UnreadPage, decode_text, read_plain_html
+from gatepost.egress.web_pages import TOO_MUCH, PageReader
 from gatepost_testing.waiting import until
 
 pypdf = pytest.importorskip("pypdf")
@@ -148,7 +148,7 @@ async def test_who_waits_too_long_for_the_process_is_told() -> None:
     busy = PageReader(patience=0.01)
     async with busy._turn:
         assert "try again" in (await busy.read(UnreadPage(URL, "text/plain", "", b""))).problem
-    assert page_reader.PATIENCE_S > page_reader.DEADLINE_S
+    assert web_pages.PATIENCE_S > web_pages.DEADLINE_S
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -11,9 +11,8 @@ import pytest
 from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.egress import web_pages, web_request
-from gatepost.egress.page_reader import PageReader
 from gatepost.egress.page_text import PageText, UnreadPage, read_plain_html
-from gatepost.egress.web_pages import MOST_AT_ONCE, WebPages
+from gatepost.egress.web_pages import MOST_AT_ONCE, PageReader, WebPages
 from gatepost.egress.web_request import LARGEST_ANSWER, MOST_REDIRECTS, read_url
 from gatepost.store.rights import audit
 

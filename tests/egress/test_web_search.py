@@ -8,8 +8,7 @@ import pytest
 
 from gatepost.core.errors import Refused, SetupError, Unavailable
 from gatepost.core.settings import Config
-from gatepost.egress.page_reader import PageReader
-from gatepost.egress.web_pages import WebPages
+from gatepost.egress.web_pages import PageReader, WebPages
 from gatepost.egress.web_search import SEARCH_API_KEY, WebSearch, find_search_service, read_hits
 from gatepost.tools.call import FoundPage
 

@@ -13,7 +13,8 @@ from gatepost.flow import onboarding
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
 from gatepost.flow.onboarding import Applicant
 from gatepost.flow.people import newcomer_groups
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.messages.inbound import OPERATOR
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import messages
 from gatepost.store.people import newcomers, users

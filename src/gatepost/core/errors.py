@@ -15,7 +15,7 @@ class GatepostError(Exception):
     """Anything that this program says no with. Never raised itself.
 
     A text that repeats much of what somebody sent is cut in its middle: it begins with the thing and ends with the way
-    out. What is no text, as names of agents' files can hold, is escaped."""
+    out. Bytes that are no text, as names of agents' files can hold, are escaped."""
 
     def __init__(self, text: str = "") -> None:
         text = text.encode(errors="backslashreplace").decode()

@@ -2,7 +2,7 @@
 store.
 
 Lost rings cost time, never a message: everybody who listens also looks every few seconds. Changes ring with every
-message, so listeners name the instance or the rooms that they look at. Where several gateways share a store, `on_any`
+message, so listeners name the instance or the rooms that they look at. If several gateways share a store, `on_any`
 passes on what is rung here, and `receive` rings what was rung elsewhere.
 """
 

@@ -307,11 +307,11 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
     return Config(values, sources)
 
 
-def needs_further_declarations(home: Path, prefix: str, environ: Mapping[str, str] | None = None) -> bool:
+def needs_further_declarations(home: Path, prefix: str) -> bool:
     """Return True if the file or the environment sets something below `prefix`, or the file something that nobody
     declared so far: only who knows all declarations can judge that."""
     start = f"GATEPOST_{prefix.upper()}_"
-    if any(variable.startswith(start) for variable in (os.environ if environ is None else environ)):
+    if any(variable.startswith(start) for variable in os.environ):
         return True
     in_file = _read_file(home / "gatepost.toml")
     return any(name.startswith(f"{prefix}.") or name not in SETTINGS for name in in_file)
@@ -336,12 +336,12 @@ def load_declared(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] 
     return Config(values, sources)
 
 
-def load_readable(home: Path, environ: Mapping[str, str] | None = None) -> Config:
+def load_readable(home: Path) -> Config:
     """Every setting that is well. One that is not must not hide the rest, nor keep anybody from mending it."""
     config = Config()
     for name, each in SETTINGS.items():
         with suppress(SetupError):
-            found = load_declared(home, each, environ=environ)
+            found = load_declared(home, each)
             if found.source(each) != "default":
                 config = config.with_values({name: found[each]}, found.source(each))
     return config
@@ -385,10 +385,10 @@ def start_check(check: StartCheck) -> StartCheck:
     return check
 
 
-def list_start_errors(home: Home, config: Config, checks: Registry[StartCheck] = START_CHECKS) -> list[SetupError]:
+def list_start_errors(home: Home, config: Config) -> list[SetupError]:
     """Return what a start would refuse, of the checks that are loaded."""
     found = []
-    for check in (each for _, each in checks.items()):
+    for check in (each for _, each in START_CHECKS.items()):
         try:
             check(home, config)
         except SetupError as error:

@@ -15,9 +15,8 @@ from gatepost.core.settings import Config, setting
 from gatepost.egress import token_usage
 from gatepost.egress.contract import CallCost
 from gatepost.egress.endpoints import gateway_base
-from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price, find_price, load_own_prices
-from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url, read_bounded
+from gatepost.egress.upstream import Bill, VendorBaseUrl, parse_base_url, post_once
 from gatepost.store.memory.memory_vectors import MOST_DIMENSIONS, Meaning, make_meaning
 from gatepost.store.money.costs import TokenCounts
 from gatepost.store.rights.secrets import OPENAI_API_KEY
@@ -47,7 +46,6 @@ LEAST = setting(
 
 SETTINGS = (BASE, MODEL, DIMENSIONS, PRICE, LEAST)
 EMBEDDING_API_KEY = "EMBEDDING_API_KEY"
-LARGEST_ANSWER = 16 * 1024 * 1024
 LONGEST_QUERY = 4000  # characters
 
 
@@ -151,37 +149,18 @@ async def request_embeddings(
     may_act: FenceCheck = always,
 ) -> list[Meaning]:
     """Return the meaning of each text. Raises Unavailable, or UnreadableTexts if it is about the texts."""
-    headers = {"content-type": "application/json", "accept": "application/json", "user-agent": "gatepost"}
-    if key:
-        headers["authorization"] = f"Bearer {key}"
     body: dict[str, object] = {"model": endpoint.model, "input": list(texts), "encoding_format": "float"}
     if endpoint.dimensions:
         body["dimensions"] = endpoint.dimensions
-    upstream = Upstream(may_act)
-    try:
-        async with asyncio.timeout(wait_s):
-            raw = await _ask(upstream, f"{endpoint.base.url}/embeddings", headers, msgspec.json.encode(body), bill)
-        return await asyncio.to_thread(_read_answer, endpoint, raw, len(texts), bill)
-    except TimeoutError:
-        raise _trouble(f"it has not answered within {wait_s:g} s") from None
-    except HttpRefusal:
-        raise _trouble("it cannot be reached, or broke off") from None
-    finally:
-        await upstream.close()
+    url = f"{endpoint.base.url}/embeddings"
+    raw = await post_once(url, key, "application/json", body, bill, wait_s, may_act, _refuse)
+    return await asyncio.to_thread(_read_answer, endpoint, raw, len(texts), bill)
 
 
-async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: bytes, bill: Bill) -> bytes:
-    async with upstream.ask("POST", url, headers, body, bill) as response:
-        if response.status_code in (401, 403):
-            raise _trouble(f"it refuses the gateway's key; set the secret {EMBEDDING_API_KEY}")
-        if response.status_code in (400, 413, 422):
-            raise UnreadableTexts
-        if response.status_code != 200:
-            raise _trouble(f"it answered {response.status_code}")
-        found = await read_bounded(response, LARGEST_ANSWER)
-        if found is None:
-            raise _trouble(f"it answered with more than {LARGEST_ANSWER} bytes")
-    return found
+def _refuse(status: int, why: str) -> Exception:
+    if status in (401, 403):
+        return _trouble(f"it refuses the gateway's key; set the secret {EMBEDDING_API_KEY}")
+    return UnreadableTexts() if status in (400, 413, 422) else _trouble(why)
 
 
 def _read_answer(endpoint: EmbeddingEndpoint, raw: bytes, count: int, bill: Bill) -> list[Meaning]:

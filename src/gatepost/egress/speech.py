@@ -2,7 +2,6 @@
 
 The gateway asks the endpoint, never a sandbox; the key stays here."""
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 
@@ -13,8 +12,7 @@ from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base, parse_command
-from gatepost.egress.http import HttpRefusal
-from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url, read_bounded
+from gatepost.egress.upstream import Bill, VendorBaseUrl, parse_base_url, post_once
 from gatepost.store.rights.secrets import OPENAI_API_KEY
 
 BASE = setting(
@@ -95,34 +93,18 @@ async def request_speech(
     may_act: FenceCheck = always,
 ) -> bytes:
     """Return the spoken text as Opus in Ogg. The bill holds the most that it may cost, even if the request fails."""
-    headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}
-    if key:
-        headers["authorization"] = f"Bearer {key}"
     body = {"model": said.model, "voice": said.voice, "input": said.text, "response_format": "opus"}
-    upstream = Upstream(may_act)
-    try:
-        async with asyncio.timeout(wait_s):
-            return await _ask(upstream, f"{base.url}/audio/speech", headers, msgspec.json.encode(body), bill)
-    except TimeoutError:
-        raise _trouble(f"it has not answered within {wait_s:g} s") from None
-    except HttpRefusal:
-        raise _trouble("it cannot be reached, or broke off") from None
-    finally:
-        await upstream.close()
-
-
-async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: bytes, bill: Bill) -> bytes:
-    async with upstream.ask("POST", url, headers, body, bill) as response:
-        if response.status_code in (401, 403):
-            raise SetupError(f"the speech endpoint refuses the gateway's key; set the secret {TTS_API_KEY}")
-        if response.status_code != 200:
-            raise _trouble(f"it answered {response.status_code}")
-        sound = await read_bounded(response, LARGEST_SOUND)
-        if sound is None:
-            raise _trouble(f"it answered with more than {LARGEST_SOUND} bytes")
+    url = f"{base.url}/audio/speech"
+    sound = await post_once(url, key, "audio/ogg", body, bill, wait_s, may_act, _refuse)
     if find_sound_type(sound) != "ogg":
         raise _trouble("it did not answer with Opus in Ogg")
     return sound
+
+
+def _refuse(status: int, why: str) -> Exception:
+    if status in (401, 403):
+        return SetupError(f"the speech endpoint refuses the gateway's key; set the secret {TTS_API_KEY}")
+    return _trouble(why)
 
 
 def _trouble(why: str) -> Unavailable:

@@ -190,7 +190,7 @@ def _openai(given: dict[str, Any]) -> MeasuredUsage:
 
 
 def _google(given: dict[str, Any]) -> TokenCounts:
-    """Thoughts are paid for as words. What was cached is part of the prompt; sound costs more than its tokens say."""
+    """Thoughts are paid for as words. Cached tokens are part of the prompt; sound costs more than its tokens say."""
     prompt = _needed(given, "promptTokenCount")
     read = min(_count(given, "cachedContentTokenCount") or 0, prompt)
     details = given.get("promptTokensDetails")

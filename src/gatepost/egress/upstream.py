@@ -6,12 +6,13 @@ Redirects are not followed and not passed on.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, SetupError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST_ANSWER = 64 * 1024 * 1024
+LARGEST_OWN = 16 * 1024 * 1024  # of an answer to the gateway itself
 BIG = 64 * 1024  # bytes; an answer above that is read off the loop
 STEP = 4 * 1024  # bytes of a stream that are read without a break: that many may be a thousand events
 SENT = 64 * 1024  # bytes of a body that are sent, and encrypted, without a break
@@ -286,6 +288,39 @@ async def read_bounded(response: "httpx2.Response", most: int) -> bytes | None:
         if len(raw) > most:
             return None
     return bytes(raw)
+
+
+async def post_once(
+    url: str,
+    key: str,
+    accept: str,
+    body: object,
+    bill: Bill,
+    wait_s: float,
+    may_act: FenceCheck,
+    refuse: Callable[[int, str], Exception],
+) -> bytes:
+    """Post JSON of the gateway's own and return the answer. `refuse`: makes the error of a status, 0 if there is no
+    whole answer, and of the words that say so."""
+    headers = {"content-type": "application/json", "accept": accept, "user-agent": "gatepost"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    upstream = Upstream(may_act)
+    try:
+        async with asyncio.timeout(wait_s):
+            async with upstream.ask("POST", url, headers, msgspec.json.encode(body), bill) as response:
+                if response.status_code != 200:
+                    raise refuse(response.status_code, f"it answered {response.status_code}")
+                found = await read_bounded(response, LARGEST_OWN)
+    except TimeoutError:
+        raise refuse(0, f"it has not answered within {wait_s:g} s") from None
+    except HttpRefusal:
+        raise refuse(0, "it cannot be reached, or broke off") from None
+    finally:
+        await upstream.close()
+    if found is None:
+        raise refuse(0, f"it answered with more than {LARGEST_OWN} bytes")
+    return found
 
 
 async def _scrub(raw: bytes, key: str) -> bytes:

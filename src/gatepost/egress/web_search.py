@@ -130,7 +130,7 @@ class _BraveWeb(Struct):
 
 
 class _Answer(Struct):
-    """Of any of them: each has its results under another name."""
+    """The answer of any service: each has its results under another name."""
 
     results: list[_Found] = []
     web: _BraveWeb | None = None

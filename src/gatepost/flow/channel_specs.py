@@ -87,8 +87,8 @@ def find_kinds(home: Home) -> None:
 
 
 def find_package_kinds() -> None:
-    """What a folder of the package declares is imported when its kind is wanted: a start with no channels is not to
-    read two dozen of them."""
+    """Register the kinds of the package. Those in folders are imported when they are wanted: a start with no channels
+    is not to read two dozen of them."""
     for info in list_package_modules(PACKAGE):
         module = f"{PACKAGE}.{info.name}"
         if not info.ispkg:

@@ -21,8 +21,7 @@ from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.core.settings import setting
 from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment, flush_folder, make_safe_names
-from gatepost.flow.requests.decide import OPERATOR
-from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, is_person
+from gatepost.messages.inbound import OPERATOR, Attachment, AttachmentKind, Direction, is_person
 from gatepost.messages.outbound import OutboundFile
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage

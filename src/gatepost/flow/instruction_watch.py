@@ -35,7 +35,7 @@ _log = log.get("instructions")
 
 
 class FileDate(Struct, frozen=True):
-    """How a file is known to be unchanged. Whoever writes it can set `changed_ns`, and nobody `inode_changed_ns`."""
+    """How a file is known to be unchanged. Its writer can set `changed_ns`, and nobody `inode_changed_ns`."""
 
     changed_ns: int
     size: int

@@ -3,26 +3,36 @@ give them further rights there, and sign somebody new in to the web page.
 
 Uses are counted in the transaction that lets somebody in. A code that is unknown, used up, too old or revoked is
 refused with the same words. Wrong codes count as wrong pairing codes do. The ledger has the message without the code.
+
+Its rights are rows of the access list in the name of the inviter, and never exceed those of the inviter. That is judged
+when the invitation is made and again when it is accepted, and the rows end when the inviter loses what they gave. A
+role would not: nobody looks at who gave it.
 """
 
 import secrets
+from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gatepost.access import acl as judged
+from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.flow import onboarding, sender_rights
+from gatepost.flow import grant_changes, onboarding, sender_rights
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
-from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
-from gatepost.flow.people import invited_rights, page_logins, personal_routes
+from gatepost.flow.intake.routing import MADE_BY
+from gatepost.flow.onboarding import MOST_BELOW, Applicant, JoinResult
+from gatepost.flow.people import page_logins, personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
+from gatepost.messages.inbound import OPERATOR
 from gatepost.store.people import identities, newcomers, pairing_codes, users
 from gatepost.store.people.newcomers import Newcomer, NewcomerState
 from gatepost.store.people.pairing_codes import ALPHABET, MOST_GUESSES
 from gatepost.store.port import Db, LockKind
-from gatepost.store.rights import audit, tokens
+from gatepost.store.rights import acl, audit, tokens
+from gatepost.store.rights.acl import AclRow
 from gatepost.store.rights.tokens import InvitedRights, NewToken, Token, TokenKind
 from gatepost.store.sessions import groups
 
@@ -45,6 +55,63 @@ BEFORE = "You may write to {} already, so the invitation was not used."
 ACCEPTED = "You have accepted this invitation. You may write to {}."
 NOT_DIRECT = "This invitation is for an agent of your own. Send it to me in a direct chat."
 FULL = "No further agents can be set up there. Whoever invited you can say more."
+INVITE = "op:tokens.write"
+COSTS = ("overview.read", "budgets.read")
+MANAGING = (
+    *COSTS,
+    "groups.read",
+    "groups.write",
+    "files.read",
+    "files.write",
+    "sessions.read",
+    "sessions.write",
+    "tasks.read",
+    "tasks.write",
+    "memory.read",
+    "memory.write",
+    "rules.read",
+    "rules.write",
+)
+ADMIN = "admin"
+ACTIONS = {
+    InvitedRights.TALK: (),
+    InvitedRights.COSTS: tuple(f"op:{each}" for each in COSTS),
+    InvitedRights.MANAGE: (ADMIN, *(f"op:{each}" for each in MANAGING)),
+}
+NOT_YOURS = "nobody gives more than they may do and pass on themselves"
+
+
+def _is_person(inviter: str) -> bool:
+    """Return False for the operator and for agents, whose invitations let people talk alone."""
+    return ":" in inviter and not inviter.startswith(MADE_BY)
+
+
+def _find_excess(db: Db, inviter: str, folder: str, rights: InvitedRights) -> str:
+    """Return why the inviter cannot give these rights now, '' if they can."""
+    if inviter == OPERATOR:
+        return ""
+    if not _is_person(inviter):
+        return "" if rights is InvitedRights.TALK else NOT_YOURS
+    rows, members = acl.list_rows(db), acl.list_members(db)
+    own = OperationRights(inviter, rows, members)
+    if not own.allows(INVITE, folder):
+        return "they may not invite anybody there"
+    if own.is_operator:
+        return ""
+    valid = judged.list_valid_rows(rows, members)
+    wanted = _list_rows("somebody:new", inviter, folder, rights)
+    return next((NOT_YOURS for each in wanted if judged.find_refusal_reason(valid, members, inviter, each)), "")
+
+
+def _give_rights(db: Db, person: str, inviter: str, folder: str, rights: InvitedRights, now: int) -> None:
+    """Raises Refused for what the inviter cannot give."""
+    grant_changes.add_rows(db, [*_list_rows(person, inviter, folder, rights)], now)
+
+
+def _list_rows(person: str, inviter: str, folder: str, rights: InvitedRights) -> Iterator[AclRow]:
+    by = acl.OPERATOR if inviter == OPERATOR else inviter
+    for each in ACTIONS[rights]:
+        yield AclRow(id=0, principal=person, action=each, scope=f"{folder}/**", granted_by=by)
 
 
 class NewInvitation(Struct, frozen=True, kw_only=True):
@@ -111,7 +178,7 @@ def _check_gift(db: Db, new: NewInvitation, now: int) -> None:
         raise Invalid("days", f"an invitation to the web page ends within {LONGEST_ON_PAGE // DAY} days")
     if new.own_group and (new.page or new.rights is not InvitedRights.TALK):
         raise Invalid("own_group", "an agent of their own is all that such an invitation gives; make another one")
-    if why := invited_rights.find_excess(db, new.created_by, new.folder, new.rights):
+    if why := _find_excess(db, new.created_by, new.folder, new.rights):
         raise Refused(new.created_by, "invite", new.folder, why)
 
 
@@ -130,7 +197,7 @@ def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
     rights = sender_rights.find_rights(db, sender, token.folder) if token and token.folder else None
     if token is None or token.folder is None or rights is None:
         return InvitationOffer(obstacle=NOT_VALID)
-    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+    if _find_excess(db, token.created_by, token.folder, token.rights):
         return InvitationOffer(obstacle=NOT_VALID)
     name = _get_name(db, token.folder)
     before = BEFORE.format(name) if rights != "guest" and _gives_talk_alone(token) else ""
@@ -146,7 +213,7 @@ def read_page_offer(db: Db, code: str, now: int) -> InvitationOffer | None:
     token = tokens.find_valid(db, TokenKind.INVITE, code, now)
     if token is None or token.folder is None or not token.page:
         return None
-    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+    if _find_excess(db, token.created_by, token.folder, token.rights):
         return None
     return InvitationOffer(_get_name(db, token.folder), rights=token.rights)
 
@@ -192,7 +259,7 @@ def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
         return _count_guess(db, who.sender, "not_valid", now)
     if sender_rights.find_rights(db, who.sender, token.folder) is None:
         return _count_guess(db, who.sender, "shut_out", now)
-    if invited_rights.find_excess(db, token.created_by, token.folder, token.rights):
+    if _find_excess(db, token.created_by, token.folder, token.rights):
         return _count_guess(db, who.sender, "beyond_inviter", now)
     return _give_group(db, code, token, who, now) if token.own_group else _add_member(db, code, token, who, now)
 
@@ -208,7 +275,7 @@ def _add_member(db: Db, code: str, token: Token, who: Applicant, now: int) -> Jo
     person = identities.get_person(db, who.sender)
     users.add(db, person, who.name, now)
     users.add_member(db, person, folder, get_origin(used), now)
-    invited_rights.give(db, person, used.created_by, folder, used.rights, now)
+    _give_rights(db, person, used.created_by, folder, used.rights, now)
     given = {"token": used.id, "folder": folder, "person": person, "rights": used.rights}
     _record(db, now, who.sender, "done", {**given, "invited_by": used.created_by})
     led = _add_way(db, used, who, folder, now)

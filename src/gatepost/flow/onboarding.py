@@ -30,7 +30,6 @@ MOST_QUEUED = 100  # newcomers of one entrance
 MOST_BELOW = 1000  # groups of newcomers below one group
 MOST_AT_ONCE = 50  # newcomers that one transaction lets in
 LONGEST_NAME = 100
-OPERATOR = "operator"
 GREETED = frozenset({"unknown_sender_strict", "no_route"})  # why strangers are refused who may be greeted
 _SIGNS = frozenset('*?[]|"')  # have a meaning in the match of a route
 

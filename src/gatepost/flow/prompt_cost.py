@@ -1,7 +1,7 @@
 """The cost of a turn before a word is said: the system prompt and the tools, by part.
 
-The prompt is made by the same code as in the sandbox, from copies of the group's files. What a coding agent adds of its
-own (its prompt, its tools) is not ours and not counted. Tokens are estimated from bytes; the bill counts differently.
+The prompt is made by the same code as in the sandbox, from copies of the group's files. Additions of a coding agent
+(its prompt, its tools) are not ours and not counted. Tokens are estimated from bytes; the bill counts differently.
 """
 
 import tempfile

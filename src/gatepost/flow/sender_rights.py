@@ -9,14 +9,13 @@ from gatepost.access import senders
 from gatepost.access.acl import RoleMemberships, expand_roles, list_valid_rows
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.senders import Rights
-from gatepost.messages.inbound import get_claimed, is_person, is_untrusted
+from gatepost.messages.inbound import OPERATOR, get_claimed, is_person, is_untrusted
 from gatepost.store.people import users
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclRow
 
-OPERATOR = "operator"  # of this machine: no person of a platform
 NOBODY = SenderRoles(known=False)
 
 

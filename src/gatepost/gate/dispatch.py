@@ -6,7 +6,7 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +20,6 @@ from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.argument_hints import suggest_arguments
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, UNKNOWN, AuditedCall, CallAudit
 from gatepost.gate.call_explanation import (
     list_named_groups,
@@ -32,7 +31,16 @@ from gatepost.gate.call_explanation import (
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.named_call import CALL_TOOL, read_named_call
 from gatepost.gate.policies import Policies, starts_small, visible_tools
-from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
+from gatepost.gate.tool_answers import (
+    BROKEN,
+    CHANGED,
+    OUTDATED,
+    ToolAnswer,
+    make_answer,
+    make_failure,
+    shorten,
+    suggest_arguments,
+)
 from gatepost.gate.tool_list import list_catalog, render_listed_tool, render_short_tool
 from gatepost.gate.tool_search import ToolIndex
 from gatepost.jsonrpc.protocol import INVALID_PARAMS
@@ -108,7 +116,8 @@ class Dispatch:
         own = Policies(deps.store, deps.events, deps.config)
         self._policies = policies or own
         self._renew = own.renew if deps.shared and policies is None else None
-        self._run = self._run_or_fail_soon if deps.shared else self._run_call  # a file is never away
+        # If the store is away a caller is told at once, without waiting for it; a file is never away.
+        self._patience: Callable[[], AbstractContextManager[None]] = FailingSoon if deps.shared else nullcontext
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
@@ -210,10 +219,12 @@ class Dispatch:
             catalog=seen,
         )
         if keys is None or identity is None:
-            return await self._run(tool, call, arguments, seen.policy, note, way)
+            with self._patience():
+                return await self._run_call(tool, call, arguments, seen.policy, note, way)
         answer = None
         try:
-            answer = await self._run(tool, call, arguments, seen.policy, note, way)
+            with self._patience():
+                answer = await self._run_call(tool, call, arguments, seen.policy, note, way)
             return answer
         finally:
             (keys.failed if answer is None or answer.failed else keys.answered)(identity)
@@ -237,19 +248,6 @@ class Dispatch:
     async def run(self) -> None:
         """Write behind what calls came to, until cancelled; then what is left."""
         await self.audit.run()
-
-    async def _run_or_fail_soon(
-        self,
-        tool: Tool,
-        call: ToolCall,
-        arguments: dict[str, Any],
-        policy: GroupPolicy,
-        note: AuditedCall,
-        way: Tool | None,
-    ) -> ToolAnswer:
-        """Run a call. If the store is away the caller is told at once, without waiting for it."""
-        with FailingSoon():
-            return await self._run_call(tool, call, arguments, policy, note, way)
 
     async def _run_call(
         self,

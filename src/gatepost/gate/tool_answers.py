@@ -5,9 +5,11 @@ A tool that lists stops before the bound and says so (`more`); a text that alone
 named. The gate refuses whatever is larger all the same.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TypeVar
+from difflib import get_close_matches
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +28,8 @@ OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a t
 BROKEN = "It failed: something is wrong with the tool. Whoever runs this gateway finds it in the log."
 CHANGED = "It was not done: what it reads has changed since. People are asked again."
 OUTDATED = "It failed: there is no such tool for this agent any more, or it takes something else by now."
+LARGEST_LOOK = 64 * 1024  # bytes of arguments that are looked into for a hint
+LONGEST_NAME, MOST_UNKNOWN, MOST_FIELDS, MOST_VALUES = 60, 3, 40, 20
 _OUTCOMES: tuple[tuple[type[GatepostError], str], ...] = (  # the first that fits
     (Unavailable, "It failed: something that it needs does not answer at the moment."),
     (Unsupported, "It failed: that cannot be done there."),
@@ -34,6 +38,8 @@ _OUTCOMES: tuple[tuple[type[GatepostError], str], ...] = (  # the first that fit
     (Refused, "It failed: the agent may not do that any more."),
 )
 _encode = msgspec.json.Encoder().encode
+_AT = re.compile(r"at `\$\.(\w+)")
+_read_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
@@ -145,3 +151,37 @@ def weight(value: object, most: int) -> int:
         if total > most:
             break
     return total
+
+
+def suggest_arguments(tool: Tool, raw: bytes, error: str) -> str:
+    """Return a hint for a model whose call did not fit: the fields that the tool takes, and what was probably meant."""
+    schema = tool.listed["inputSchema"]
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required: Collection[str] = schema.get("required", ())
+    hints = [_suggest_name(name, list(properties)) for name in _list_unknown(raw, properties)]
+    if (found := _AT.search(error)) is not None and (values := _list_values(schema, found[1])):
+        hints.append(f"{found[1]} is one of {', '.join(values)}.")
+    fields = [name if name in required else f"{name} (optional)" for name in list(properties)[:MOST_FIELDS]]
+    hints.append(f"{tool.name} takes {', '.join(fields)}." if fields else f"{tool.name} takes no arguments.")
+    return " ".join(hint for hint in hints if hint)
+
+
+def _list_unknown(raw: bytes, properties: Collection[str]) -> list[str]:
+    try:
+        given = _read_object(raw) if len(raw) <= LARGEST_LOOK else {}
+    except (ValueError, RecursionError):
+        return []
+    return [name for name in given if name not in properties][:MOST_UNKNOWN]
+
+
+def _suggest_name(name: str, known: Sequence[str]) -> str:
+    by_letters = {each.replace("_", "").lower(): each for each in known}
+    close = get_close_matches(name[:LONGEST_NAME].replace("_", "").lower(), by_letters, n=1)
+    return f"`{name[:LONGEST_NAME]}`: did you mean {by_letters[close[0]]}?" if close else ""
+
+
+def _list_values(schema: Mapping[str, Any], name: str) -> list[str]:
+    field = schema.get("properties", {}).get(name, {})
+    if "$ref" in field:
+        field = schema.get("$defs", {}).get(field["$ref"].rsplit("/", 1)[-1], {})
+    return [str(value) for value in field.get("enum", ())][:MOST_VALUES]

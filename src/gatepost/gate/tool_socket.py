@@ -324,7 +324,7 @@ class ToolSocket:
             on_flood(FLOOD)
 
     def count_bytes(self, size: int) -> None:
-        """Of what is no whole message: it is read at the same rate as if it were."""
+        """Count bytes that make no whole message: they are read at the same rate as if they did."""
         if self._bucket is not None and size:
             now = asyncio.get_running_loop().time()
             self._slowed_until = max(self._slowed_until, now + self._volume.charge(size, now))

@@ -21,6 +21,7 @@ UNTRUSTED_PLATFORM = "untrusted"
 UNTRUSTED_MARK = " (not proven)"  # behind the name that they give themselves
 LONGEST_UNTRUSTED_NAME = 150
 _BEGIN = f"{UNTRUSTED_PLATFORM}:"
+OPERATOR = "operator"  # whoever may open the control socket, or the home itself: no person of a platform
 SYNTHETIC = (
     "agent",
     "gatepost",

@@ -37,9 +37,9 @@ _TOO_SLOW = "The request did not come in time."
 class Connections:
     """Those of one server, the oldest first."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS, per_peer: int = PER_PEER) -> None:
+    def __init__(self, per_peer: int = PER_PEER) -> None:
         """`per_peer`: 0 for no limit."""
-        self._most, self._per_peer = most, per_peer
+        self._per_peer = per_peer
         self._open: dict[LimitedProtocol, str] = {}
         self._of_peer: Counter[str] = Counter()
 
@@ -56,7 +56,7 @@ class Connections:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if 0 < self._per_peer <= self._of_peer[peer] and not self._make_way(peer):
                 return False
-        return len(self._open) < self._most or self._make_way()
+        return len(self._open) < MOST_CONNECTIONS or self._make_way()
 
     def _make_way(self, peer: str = "") -> bool:
         some = [each for each, whose in self._open.items() if not peer or whose == peer]

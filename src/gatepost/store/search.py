@@ -127,14 +127,14 @@ def index(db: Db, most: int = 1000) -> int:
     return db.full_text.index(db, most)
 
 
-def find_unindexed(db: Db, wanted: Sequence[str], most: int = EVERY) -> list[int]:
+def find_unindexed(db: Db, wanted: Sequence[str]) -> list[int]:
     """Return the newest messages that the index does not have yet and that hold, for each of these, a word that begins
     with it. For readers, which cannot bring the index up to date."""
     beginnings = [word for each in wanted for word in list_words(separate_characters(each))]
     if not beginnings:
         return []
     found = []
-    for message_id, text in db.full_text.list_unindexed(db, most):
+    for message_id, text in db.full_text.list_unindexed(db, EVERY):
         words = list_words(separate_characters(text))
         if all(any(word.startswith(beginning) for word in words) for beginning in beginnings):
             found.append(message_id)

@@ -15,7 +15,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, TreeScope, may_act_on
 from gatepost.channels.contract import MYSELF, SupportsHistory
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
@@ -83,17 +83,11 @@ class History(Struct, frozen=True, kw_only=True):
     rendered: str
 
 
-class FetchedHistory(Struct, frozen=True, kw_only=True):
+class FetchedHistory(History, frozen=True, kw_only=True):
     """As History. `source`: platform, cache-only (the channel cannot look back) or cache (it failed). `cap`: at most so
     many were asked for."""
 
-    messages: list[HistoryMessage]
-    count: int
-    oldest: int | None
-    more: bool
-    source: str
     cap: int
-    rendered: str
 
 
 @tool(
@@ -159,46 +153,19 @@ async def fetch_history(
         for some in _portions(own):
             await call.write(_add_messages, some, call.caller.folder, call.now)
     page = await call.read(_list_messages, call, None, cursor, most)
-    return FetchedHistory(
-        messages=page.messages,
-        count=len(page.messages),
-        oldest=page.oldest,
-        more=page.more,
-        source=source,
-        cap=most,
-        rendered=page.rendered,
-    )
+    return extend(FetchedHistory, replace(page, source=source), cap=most)
 
 
 async def _read_local(call: ToolCall, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
     def read(db: Db) -> History:
-        page = _list_messages(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
-        return History(
-            messages=page.messages,
-            count=len(page.messages),
-            oldest=page.oldest,
-            more=page.more,
-            source=LOCAL,
-            rendered=page.rendered,
-        )
+        return _list_messages(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
 
     return await call.read(read)
 
 
-class _Page(Struct, frozen=True):
-    """So much of a room as one answer takes, oldest first."""
-
-    messages: list[HistoryMessage]
-    rendered: str
-    more: bool
-
-    @property
-    def oldest(self) -> int | None:
-        return self.messages[0].id if self.messages else None
-
-
-def _list_messages(db: Db, call: ToolCall, thread: str | None, before: Cursor, limit: int) -> _Page:
-    """Made where it is read, in a thread of the store. Each text is in the answer twice: by itself and rendered."""
+def _list_messages(db: Db, call: ToolCall, thread: str | None, before: Cursor, limit: int) -> History:
+    """Return so much of a room as one answer takes. It is made where it is read, in a thread of the store. Each text is
+    in the answer twice: by itself and rendered."""
     place, own, zone = call.place, call.caller.session_id or "", ZoneInfo(call.deps.config[TIMEZONE])
     chars = LISTED // 2
     seen, more = room_history.list_in_room(
@@ -216,7 +183,14 @@ def _list_messages(db: Db, call: ToolCall, thread: str | None, before: Cursor, l
             break
         shown.append(said)
         lines += [line] if line else []
-    return _Page(shown[::-1], "\n".join(reversed(lines)), more)
+    return History(
+        messages=shown[::-1],
+        count=len(shown),
+        oldest=shown[-1].id if shown else None,
+        more=more,
+        source=LOCAL,
+        rendered="\n".join(reversed(lines)),
+    )
 
 
 def _fitted(seen: RoomHistoryEntry, call: ToolCall, zone: ZoneInfo) -> RoomHistoryEntry:

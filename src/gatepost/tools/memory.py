@@ -73,7 +73,8 @@ class ForgottenEntry(Struct, frozen=True):
 
 
 async def explain_hold(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-    """What was said to few is told to many only if a person agrees, and so it is with what many are told already."""
+    """Return why a person must agree, or '' if nobody must. Words that were said to few are told to many only with
+    their consent, and so are changes of what many are told already."""
     known_to, replaced = arguments.get("known_to"), arguments.get("replaces")
     if replaced is not None and (why := await _explain_change(call, replaced)):
         return why
@@ -88,8 +89,8 @@ async def explain_hold_of_forget(call: ToolCall, arguments: Mapping[str, Any]) -
 
 
 async def _explain_change(call: ToolCall, memory_id: int) -> str:
-    """A person agreed that everybody may know an entry, with these words. None else puts others in their place. What is
-    not there now is not waited for: it would be changed before anybody has judged it."""
+    """A person agreed that everybody may know an entry, with these words. None else puts others in their place. An
+    entry that is not there now is not waited for: it would be changed before anybody has judged it."""
 
     def read(db: Db) -> Memory:
         return _get_visible(db, call, _find_audience(db, call), memory_id)
@@ -335,8 +336,8 @@ def _make_entry(
 
 
 def _judge(source: Source, rights: str) -> MemoryTrust:
-    """What nobody said is a conclusion at best, and what a stranger had concluded is theirs. `rights`: of the turn's
-    people, '' if there are none."""
+    """Return how far an entry can be trusted. One that nobody said is a conclusion at best, and one that a stranger had
+    concluded is theirs. `rights`: of the turn's people, '' if there are none."""
     if source == "read":
         return MemoryTrust.READ
     if rights and rights not in TRUSTED:

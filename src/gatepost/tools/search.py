@@ -63,7 +63,8 @@ async def find_messages(
 ) -> FoundMessages:
     """Find what was said before, in all rooms that you may read. The best come first.
 
-    Of very many hits only the newest 400 are compared: narrow a common word. inspect_messages reads on around a hit.
+    If there are very many hits, only the newest 400 are compared: narrow a common word. inspect_messages reads on
+    around a hit.
     """
     most = min(max(limit, 1), MOST)
     wanted = SearchQuery(

@@ -10,10 +10,10 @@ from gatepost.core.languages.catalogue import (
     fill_text,
     list_languages,
     load_catalogue,
+    read_po,
     speaking,
     translate,
 )
-from gatepost.core.languages.po_file import read_po
 from gatepost.flow.requests.chat_replies import WHICH
 
 ROOT = Path(__file__).parents[3]

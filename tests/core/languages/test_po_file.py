@@ -3,7 +3,7 @@
 import pytest
 
 from gatepost.core.errors import SetupError
-from gatepost.core.languages.po_file import read_po
+from gatepost.core.languages.catalogue import read_po
 
 FILE = r"""
 # a comment

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gatepost.core.event_bus import Bell, EventBus
-from gatepost.flow.gateways.event_relay import HELLO, EventRelay
+from gatepost.flow.gateways.membership import HELLO, EventRelay
 from gatepost_testing.waiting import PATIENCE_S
 
 Notice = tuple[str, ...]

@@ -10,9 +10,8 @@ from gatepost.app import Gateway
 from gatepost.channels.contract import ChannelState
 from gatepost.core.process.keeper_process import read_clock
 from gatepost.flow.gateways.duties import LOOPS, Duties, DutyHealth, channel_duty
-from gatepost.flow.gateways.event_relay import Notice, NoticePort
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.membership import DutyWork, GatewayMembership
+from gatepost.flow.gateways.membership import DutyWork, GatewayMembership, Notice, NoticePort
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import DutyRow, GatewayIdentity, GatewayState
 from gatepost.store.messages import inbox

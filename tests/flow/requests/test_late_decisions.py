@@ -15,10 +15,10 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.ask_approver import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
-from gatepost.flow.requests.decide import OPERATOR, answer_question, decide, expire, notify_agent
+from gatepost.flow.requests.decide import answer_question, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.requests.restored_rows import begin_incarnation
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import OPERATOR, Inbound
 from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.messages import inbox
 from gatepost.store.money import costs

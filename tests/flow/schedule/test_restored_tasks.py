@@ -7,9 +7,10 @@ from gatepost.core.clock import HOUR
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.choices import list_choices
-from gatepost.flow.requests.decide import OPERATOR, decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.requests.restored_rows import begin_incarnation
+from gatepost.messages.inbound import OPERATOR
 from gatepost.store.gateways import database_lives, incarnations
 from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.gateways.incarnations import IncarnationReason

@@ -8,7 +8,12 @@ import pytest
 from gatepost.gate.mcp_messages import read_call, read_params
 from gatepost.jsonrpc.messages import JsonRpcMessage, encode
 from gatepost.jsonrpc.protocol import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, JsonRpcFailure
-from gatepost.serve.agents.mcp_headers import McpHeaders, check_argument_headers, check_envelope, find_argument_headers
+from gatepost.serve.agents.http_exchange import (
+    McpHeaders,
+    check_argument_headers,
+    check_envelope,
+    find_argument_headers,
+)
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}

@@ -12,9 +12,9 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import OPERATOR, Direction
 from gatepost.serve.control.arguments.activity import ActivityKind, ListActivityArgs
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations import activity
 from gatepost.serve.control.operations.activity import PORTION, read_activity
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -12,7 +12,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview import AwakeSandbox
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.messages.inbound import OPERATOR
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets

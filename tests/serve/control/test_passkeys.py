@@ -11,7 +11,8 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.messages.inbound import OPERATOR
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import identities, passkeys, users
 from gatepost.store.people.passkeys import NewPasskey

@@ -7,8 +7,8 @@ import pytest
 from tests.serve.web.test_chat_agents import make_member, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
+from gatepost.serve.web.chat import LONGEST_NAME
 from gatepost.serve.web.chat_places import list_threads as list_threads_of
-from gatepost.serve.web.chat_threads import LONGEST_NAME
 from gatepost.store.port import Db
 from gatepost.store.rooms import threads
 from gatepost.store.rooms.threads import NamedThread, ThreadMark

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gatepost.messages.markdown.markup import render_plain_html
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
-from gatepost.serve.web.plain_html import render_plain
 from gatepost_testing.waiting import PATIENCE_S
 
 
@@ -27,7 +27,7 @@ async def test_stranger_02_a_text_is_rendered_once_by_another_process(rendering:
 async def test_stranger_02_a_text_that_takes_too_long_is_shown_as_it_is_and_the_next_is_rendered() -> None:
     rendering = MarkdownRenderer(deadline=0)
 
-    assert await rendering.html("**a**") == render_plain("**a**")
+    assert await rendering.html("**a**") == render_plain_html("**a**")
     rendering.close()
 
 
@@ -61,7 +61,7 @@ async def test_stranger_new_a_text_does_not_wait_for_ever_behind_heavy_ones(rend
     rendering._patience = 0.05
     await rendering._turn.acquire()  # as a room full of heavy texts has it
     async with asyncio.timeout(PATIENCE_S):
-        assert await rendering.html("*mine*") == render_plain("*mine*")
+        assert await rendering.html("*mine*") == render_plain_html("*mine*")
     rendering._turn.release()
     rendering._patience = 60
     assert "<em>mine</em>" in await rendering.html("*mine*")

@@ -58,9 +58,8 @@ MOST_CARDS = 1000
 class CardChoices:
     """Choices that each person has checked on cards of several. In memory: after a restart they check them again."""
 
-    def __init__(self, most: int = MOST_CARDS) -> None:
+    def __init__(self) -> None:
         self._chosen: OrderedDict[CardKey, frozenset[str]] = OrderedDict()
-        self._most = most
 
     def get(self, card: CardKey) -> frozenset[str]:
         return self._chosen.get(card, frozenset())
@@ -69,7 +68,7 @@ class CardChoices:
         """Return what is checked from now on. The oldest cards are forgotten."""
         chosen = self._chosen[card] = self.get(card) ^ {choice}
         self._chosen.move_to_end(card)
-        if len(self._chosen) > self._most:
+        if len(self._chosen) > MOST_CARDS:
             self._chosen.popitem(last=False)
         return chosen
 

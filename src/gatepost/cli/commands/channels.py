@@ -1,13 +1,19 @@
-"""`gatepost channel`: the platforms that people write on; what it can do stands in its help."""
+"""`gatepost channel`: the platforms that people write on; what it can do stands in its help.
+
+Settings are asked for at a terminal, secrets hidden there or by lines of standard input. No value of a secret is taken
+from the command line, where other users of the machine can see it.
+"""
 
 import json
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from gatepost.channels.contract import CHANNELS, ChannelState
-from gatepost.cli import channel_questions, output
+from gatepost.channels.contract import CHANNELS, ChannelKind, ChannelState
+from gatepost.cli import output
 from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, NumberRange, call_operation, from_operation
@@ -16,8 +22,10 @@ from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.core.settings import Setting
 from gatepost.core.terminal_text import make_json_visible
 from gatepost.flow import channel_specs
+from gatepost.flow.channel_specs import get_last_name
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     AddChannelTokenArgs,
@@ -48,6 +56,7 @@ def token(run: CommandRun, made: ChannelTokenView) -> None:
         output.print_line("The token before it works no longer.")
 
 
+STDIN = "-"
 SECRET_HELP = "A key or password, by its name. It is asked for, or read as a line of stdin; may be repeated."
 
 
@@ -103,13 +112,13 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     """Ask for exactly what the kind's guide names and was not given."""
     channel_specs.find_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
-    named = channel_questions.parse_secret_names(secret)
-    channel_questions.check_settings(kind, args["settings"])
+    named = _parse_secret_names(secret)
+    _check_settings(kind, args["settings"])
     _check_free(home, args["instance"] or kind.name)
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)
-    with channel_questions.ending_with("nothing was added"):
-        asked, secrets = channel_questions.ask_for_new(kind, args["settings"], named)
+    with _ending_with("nothing was added"):
+        asked, secrets = _ask_for_new(kind, args["settings"], named)
     return {**args, "settings": {**args["settings"], **asked}, "secrets": secrets}
 
 
@@ -154,7 +163,7 @@ def _print_bot(made: ChannelAnswer) -> None:
 
 def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
     """With nothing given, somebody at a terminal is asked for the secrets anew: that is what mends a revoked key."""
-    named = channel_questions.parse_secret_names(secret)
+    named = _parse_secret_names(secret)
     nothing = not any(args[name] for name in ("settings", "unset", "on", "off"))
     if not named and not (nothing and sys.stdin.isatty()):
         return {**args, "secrets": {}}
@@ -163,8 +172,8 @@ def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) 
     kind = CHANNELS.get(known.get(args["instance"], ""))
     if kind is None:
         return {**args, "secrets": {}}  # the operation says what is wrong
-    wanted = named or channel_questions.list_asked_secrets(kind)
-    return {**args, "secrets": channel_questions.read_secrets(kind, wanted)}
+    wanted = named or _list_asked_secrets(kind)
+    return {**args, "secrets": _read_secrets(kind, wanted)}
 
 
 @channel_command.command("set")
@@ -183,7 +192,7 @@ def _confirm_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, A
     if not yes:
         if not sys.stdin.isatty():
             raise Invalid("--yes", "is needed where nobody can be asked")
-        with channel_questions.ending_with("nothing was removed"):
+        with _ending_with("nothing was removed"):
             click.confirm(f"Remove {args['instance']} with its settings, secrets and cursor?", abort=True)
     return args
 
@@ -254,3 +263,113 @@ def is_about(line: str, instance: str) -> bool:
 
 
 channel_command.add_command(emulate)
+
+
+@contextmanager
+def _ending_with(words: str) -> Iterator[None]:
+    """Print these words if the user breaks off a question, so that they know the outcome."""
+    try:
+        yield
+    except (click.Abort, KeyboardInterrupt):
+        print(f"\ngatepost: {words}" if sys.stdin.isatty() else f"gatepost: {words}", file=sys.stderr)
+        raise click.Abort from None
+
+
+def _parse_secret_names(given: Iterable[str]) -> list[str]:
+    """Parse the names of `--secret NAME` or `--secret NAME=-`."""
+    names = []
+    for each in given:
+        name, equals, value = each.partition("=")
+        if equals and value != STDIN:
+            _hide_argument(each)
+            raise Invalid(
+                "--secret", f"{name}: others can see a value on the command line; write {name}=- and give it on stdin"
+            )
+        names.append(name)
+    return names
+
+
+def _check_settings(kind: ChannelKind, given: Mapping[str, str]) -> None:
+    """No secret is among them."""
+    for name in _list_secrets(kind):
+        if name in given:
+            _hide_argument(f"{name}={given[name]}")
+            raise Invalid("--set", f"{name} is a secret; write --secret {name}=- and give it on stdin")
+
+
+def _hide_argument(text: str) -> None:
+    """Remove a secret from `sys.argv`: the holder of the home's lock writes its command line beside it, for people to
+    see."""
+    sys.argv[:] = ["…" if word.endswith(text) else word for word in sys.argv]
+
+
+def _list_secrets(kind: ChannelKind) -> list[str]:
+    return [get_last_name(each) for each in kind.settings if each.secret]
+
+
+def _ask_for_new(
+    kind: ChannelKind, given: Mapping[str, str], named: Iterable[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Ask for the settings and secrets of a new channel; return both.
+
+    The guide's values that were not given are asked for in its order, with the secrets that were named. Without a
+    terminal only secrets are read.
+    """
+    wanted = _check_names(kind, named)
+    if not sys.stdin.isatty():
+        return {}, _read_secrets(kind, [*wanted, *_list_asked_secrets(kind)])
+    values: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for each in kind.guide.ask:
+        name = get_last_name(each)
+        if each.secret:
+            secrets |= _read_secrets(kind, [name])
+        elif name not in given:
+            values[name] = _prompt(each, each in kind.guide.optional)
+    return values, secrets | _read_secrets(kind, [name for name in wanted if name not in secrets])
+
+
+def _prompt(each: Setting[Any], is_optional: bool) -> str:
+    output.print_line(each.help)
+    default = ",".join(each.default) if isinstance(each.default, tuple) else each.default
+    if default == "" and not is_optional and not isinstance(each.default, tuple):
+        default = None  # asked again until there is an answer
+    choice = click.Choice(each.choices) if each.choices else str
+    return str(click.prompt(get_last_name(each), type=choice, default=default))
+
+
+def _read_secrets(kind: ChannelKind, names: Iterable[str]) -> dict[str, str]:
+    """Each is asked for at a terminal, and else a line of standard input, in this order. One that is not given is left
+    out: it may be in the store."""
+    declared = {get_last_name(each): each for each in kind.settings if each.secret}
+    values: dict[str, str] = {}
+    for name in dict.fromkeys(_check_names(kind, names)):
+        if value := _prompt_secret(kind, declared[name]) if sys.stdin.isatty() else _read_line():
+            values[name] = value
+    return values
+
+
+def _prompt_secret(kind: ChannelKind, each: Setting[str]) -> str:
+    output.print_line(each.help)
+    default = "" if each in kind.guide.optional else None
+    text = f"{get_last_name(each)} (not shown)"
+    return str(click.prompt(text, hide_input=True, default=default, show_default=False))
+
+
+def _check_names(kind: ChannelKind, names: Iterable[str]) -> list[str]:
+    known, found = _list_secrets(kind), list(names)
+    for name in found:
+        if name not in known:
+            raise Invalid("--secret", f"{kind.name} has no secret {name!r}; it has: {', '.join(known) or 'none'}")
+    return found
+
+
+def _read_line() -> str:
+    try:
+        return sys.stdin.readline().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Invalid("--secret", "standard input is not text") from None
+
+
+def _list_asked_secrets(kind: ChannelKind) -> list[str]:
+    return [get_last_name(each) for each in kind.guide.ask if each.secret]

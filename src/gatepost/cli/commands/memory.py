@@ -124,8 +124,8 @@ def sync(home: Home, args: dict[str, Any], as_json: bool, yes: bool) -> None:
     """Show what was changed in MEMORY.md of FOLDER, take it over, and write the file anew: what everybody may know of
     its agent.
 
-    From then on the file is written whenever the agent wakes. What an agent writes into it is not remembered before
-    somebody agreed here. Agents of groups above FOLDER can read the file, too.
+    From then on the file is written whenever the agent wakes. Additions of an agent are not remembered before somebody
+    agreed here. Agents of groups above FOLDER can read the file, too.
     """
     if not args["stop"]:
         found = call_operation(home, ShowMemoryFileArgs, {"folder": args["folder"]})

@@ -99,7 +99,7 @@ def print_card(card: SkillCard) -> None:
 def add(home: Home, args: dict[str, Any], as_json: bool, below: bool | None, yes: bool) -> None:
     """Show the skills of a folder, a zip file, a git repository or a draft (GROUP:NAME) as cards, and agree to them.
 
-    Without --group, every agent has them. What holds is what the card showed.
+    Without --group, every agent has them. They are agreed to as the card showed them.
     """
     draft = None if expand_user(args["source"]).exists() else _DRAFT.match(args["source"])
     if draft:

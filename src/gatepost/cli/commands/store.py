@@ -257,15 +257,15 @@ def restore_backup(
     """Put a backup, by its name in the folder or its path, in the place of the home. The gateway must be down.
 
     The home is the old one or the new one at every moment. The key ring and the backups of the old one are taken along.
-    What was under way when the backup was made is held after the start, and the owner gets one card about it. Restore
-    nothing that was in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to that
-    database, which must be empty.
+    Work that was under way when the backup was made is held after the start, and the owner gets one card about it.
+    Restore nothing that was in foreign hands: plug-ins and settings in it run programs. With store.url the rows go to
+    that database, which must be empty.
 
     An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
 
     With --group one agent is put back: its folder, settings, routes, standing rules, memory, tasks, and what its
     conversations remember. Rights, secrets and budgets stay as they are now, and so does what was said. A backup of
-    what is there is made first. What the agent has in flight is held for the owner.
+    what is there is made first. Messages that the agent has in flight are held for the owner.
     """
     place = home_of(home)
     if name is None and at is None:

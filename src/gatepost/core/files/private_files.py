@@ -40,8 +40,8 @@ LEFT_S = 60.0  # a file is locked by its maker from its first moments on
 
 @contextmanager
 def make_whole_file(option: str, path: Path) -> Iterator[BinaryIO]:
-    """The same for a file that others must never see in part: it takes its name when the block ends. What a maker that
-    was killed left there is removed."""
+    """The same for a file that others must never see in part: it takes its name when the block ends. Leftovers of a
+    maker that was killed are removed."""
     if path.exists():
         raise Invalid(option, f"{path} is there already; name another, or remove it")
     remove_leftovers(path.parent)

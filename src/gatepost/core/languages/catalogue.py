@@ -4,6 +4,9 @@ the store or came from another process; what has no entry stays English.
 
 A text may carry words of strangers in its holes. So each entry is tried in linear time, and only if it begins or ends
 with the same word.
+
+Translations come from gettext's PO files, which translators' programs write. Headers, comments and plural forms have no
+meaning here: where a number changes a text, English has two texts already.
 """
 
 import re
@@ -13,7 +16,8 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-from gatepost.core.languages.po_file import read_po
+from gatepost.core.errors import SetupError
+from gatepost.core.late_pattern import late_pattern
 
 ENGLISH = "en"
 FOLDER = Path(__file__).parent
@@ -27,6 +31,9 @@ _HOLE = re.compile(r"((?:\{[a-z_0-9]*\})+)")  # those that stand together are on
 _BETWEEN = re.compile(r"(\n+|(?<=[.!?;:])\s+)")  # lines and sentences
 _END = re.compile(r"[.!?]\s")
 _MONEY = re.compile(r"\$([\d,]*\d)(\.\d+)?\Z")
+_QUOTED = late_pattern(r'"((?:[^"\\]|\\.)*)"\s*\Z')
+_ESCAPED = late_pattern(r"\\(.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 current_language: ContextVar[str] = ContextVar("current_language", default=ENGLISH)
 
@@ -180,7 +187,7 @@ def translate_exact(text: str) -> str:
 
 
 def fill_text(pattern: str, /, **holes: object) -> str:
-    """Fill a text of ours in the language that is set. What is put in is somebody's, or was said before.
+    """Fill a text of ours in the language that is set. Its fillings are somebody's words, or were said before.
 
     Its holes begin with a capital: such an entry is looked up by its own words alone, and found in no other text.
     """
@@ -223,3 +230,35 @@ def choose_language(accepted: str) -> str:
     return next(
         (tag for weight, tag in sorted(wishes, key=lambda wish: wish[0]) if weight < 0 and tag in known), ENGLISH
     )
+
+
+def read_po(text: str, name: str) -> dict[str, str]:
+    """Return the translations by their English texts. A text that has none, or one that is marked as unsure, is left
+    out. `name`: of the file, for errors."""
+    found = dict[str, str]()
+    for entry in re.split(r"\n\s*\n", text.replace("\r\n", "\n")):
+        if "#, " in entry and re.search(r"^#,.*\bfuzzy\b", entry, re.MULTILINE):
+            continue
+        parts = dict(_read_parts(entry, name))
+        if parts.get("msgid") and parts.get("msgstr"):
+            found[parts["msgid"]] = parts["msgstr"]
+    return found
+
+
+def _read_parts(entry: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield each keyword of an entry with its text, which may go on over several lines."""
+    keyword, words = "", list[str]()
+    for line in entry.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        start, _, _ = line.partition('"')
+        quoted = _QUOTED.search(line)
+        if quoted is None:
+            raise SetupError(f"{name}: this line is neither a keyword with a text nor a text in quotes: {line[:80]}")
+        if start.strip():
+            if keyword:
+                yield keyword, "".join(words)
+            keyword, words = start.strip(), []
+        words.append(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), quoted[1]))
+    if keyword:
+        yield keyword, "".join(words)

@@ -182,7 +182,7 @@ def _judge(
 
 
 def find_policy(db: Db, rules: RuleCache, channels: ChannelInstances, arrival: Arrival) -> RoomPolicy:
-    """Return the treatment of somebody unknown in the room of an arrival. Where nobody has said anything about a direct
+    """Return the treatment of somebody unknown in the room of an arrival. If nobody has said anything about a direct
     chat, people are asked about them, unless an entrance is open to them."""
     room = rules.read(db, rooms.get, arrival.instance, arrival.inbound.address)
     if room is not None:

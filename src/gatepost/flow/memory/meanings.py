@@ -1,9 +1,9 @@
 """Meanings of memories: an endpoint for embeddings is asked for those of new entries in the background, and for that of
 the words that somebody recalls by.
 
-What is missing is looked for in the store, so a gateway that was killed goes on where it was, and a changed model
-makes all of them anew. Entries are asked for in small batches, each paid for by its group. Without an answer, words
-alone find entries.
+Missing ones are looked for in the store, so a gateway that was killed goes on where it was, and a changed model makes
+all of them anew. Entries are asked for in small batches, each paid for by its group. Without an answer, words alone
+find entries.
 """
 
 import asyncio
@@ -104,7 +104,8 @@ class MemoryMeanings:
         return PAUSE_S if last else None
 
     async def _read_entries(self, endpoint: EmbeddingEndpoint, folder: str, entries: Sequence[UnreadEntry]) -> None:
-        """The entries of one group. What its budget has no room for is looked for again later."""
+        """Ask for the meanings of one group's entries. Those that its budget has no room for are looked for again
+        later."""
         if self._clock.now() < self._poor.get(folder, 0):
             return
         for at in range(0, len(entries), AT_ONCE):

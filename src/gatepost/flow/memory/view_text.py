@@ -1,9 +1,9 @@
 """The text of MEMORY.md: its lines, what somebody changed in it, and how it is written anew. Pure.
 
 A line with a number stands for an entry, which is never changed itself, so each line is compared with the entry of its
-number. What was changed is three ways' difference: what was written last, what the file says, and what is remembered.
-Nothing is remembered because it stands in the file, which an agent can write. A change is a wish, and the next text
-has it below `OPEN` until somebody has agreed to it, or has taken it out.
+number. Changes are a difference between three: what was written last, what the file says, and what is remembered.
+Nothing is remembered because it stands in the file, which an agent can write. A change is a wish, and the next text has
+it below `OPEN` until somebody has agreed to it, or has taken it out.
 """
 
 import hashlib

@@ -20,13 +20,14 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.onboarding import OPERATOR, admit_queued
+from gatepost.flow.onboarding import admit_queued
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_seed, pop_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.messages.address import safe_segment
+from gatepost.messages.inbound import OPERATOR
 from gatepost.store.gateways import group_places
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import identities, newcomers, users

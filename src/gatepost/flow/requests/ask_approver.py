@@ -122,7 +122,7 @@ def ask_next(
     db: Db, channels: ChannelInstances, rules: AskingRules, request: Request, now: int
 ) -> tuple[tuple[str, str], ...]:
     """Show the request to as many as must agree, and to one more each time that nobody decided. Somebody who could not
-    be reached in one room is asked in another; a room is tried once. The rooms to ring. Of long cards a few are made
+    be reached in one room is asked in another; a room is tried once. The rooms to ring. Only a few long cards are made
     at once, and the next ones at the next look, which is due then: everybody else's writes go on between them."""
     rooms: list[tuple[str, str]] = []
     before = list_asked(db, request)

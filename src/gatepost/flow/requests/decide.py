@@ -36,7 +36,7 @@ from gatepost.flow.requests.choices import (
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers, parse_questions, render_answered
 from gatepost.flow.schedule import firing
-from gatepost.messages.inbound import is_person
+from gatepost.messages.inbound import OPERATOR, is_person
 from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.people import identities
@@ -48,7 +48,6 @@ from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.sessions import agents, errands, groups, sessions, sleeping_turns, timeline
 from gatepost.store.sessions.timeline import TimelineKind
 
-OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
 EVENT, QUESTION_EVENT = messages.APPROVAL, messages.QUESTION
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."

@@ -91,8 +91,8 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
 
 
 def has_place(db: Db, kind: RequestKind, folder: str, now: int) -> bool:
-    """Return True if people can be asked about somebody or something new. Whoever waited for an hour gives way, so that
-    a crowd of made-up names keeps nobody out for the day in which nobody may look."""
+    """Return True if people can be asked about somebody or something new. Those who waited for an hour give way, so
+    that a crowd of made-up names keeps nobody out for the day in which nobody may look."""
     waiting = waiting_requests.count_of_people(db, folder)
     if waiting < MOST_ASKED or requests.count_of_kind_since(db, kind, folder, now - DAY) >= MOST_A_DAY:
         return waiting < MOST_ASKED

@@ -1,8 +1,8 @@
 """Times as people say them: `every weekday at 9`, `friday at 18:00`, `in half an hour`. Pure.
 
 Words become one of the exact forms that `times` reads: five fields, an interval, or a local date with its time of day.
-What may mean two things is refused with both readings, so that nobody is woken at a time that was guessed. The same
-forms are said in words again.
+Words that may mean two things are refused with both readings, so that nobody is woken at a time that was guessed. The
+same forms are said in words again.
 """
 
 import re

@@ -11,7 +11,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.flow.schedule.times import render_local
-from gatepost.messages.inbound import is_person
+from gatepost.messages.inbound import OPERATOR, is_person
 from gatepost.store.messages.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.people import identities
 from gatepost.store.port import Db
@@ -113,7 +113,7 @@ def find_owner_room(db: Db, channels: ChannelInstances, task: Task) -> NoticeRoo
 
 def _list_owners(db: Db, task: Task) -> list[str]:
     behind = [each.person for each in tasks.list_origins(db, task.id)]
-    made = [each for each in (task.created_by, *behind) if each not in ("", sender_rights.OPERATOR)]
+    made = [each for each in (task.created_by, *behind) if each not in ("", OPERATOR)]
     people = list(dict.fromkeys(each for each in made if is_person(each)))
     return [*people, *list_approvers(db, task.folder)][:MOST_ASKED_FOR]
 

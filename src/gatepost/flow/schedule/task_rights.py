@@ -19,8 +19,8 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
-from gatepost.flow.sender_rights import OPERATOR, SenderAccess, has_operation_right
-from gatepost.messages.inbound import is_person
+from gatepost.flow.sender_rights import SenderAccess, has_operation_right
+from gatepost.messages.inbound import OPERATOR, is_person
 from gatepost.store.messages.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.rights import acl

@@ -285,7 +285,7 @@ class AwakeSession:
         return plan
 
     async def _prepare_skills(self) -> PreparedSkills:
-        """What is agreed for its group, and in a replay what is another there. A group that comes from a version
+        """Put the skills that its group may use into place; a replay may have others. A group that comes from a version
         without the lock has its own adopted first."""
         deps, session = self.deps, self.session
         unadopted, found = await deps.store.read(_read_skills, session)

@@ -35,8 +35,8 @@ def stop_session(
     drop_decisions: bool = False,
 ) -> OutboxEffect | None:
     """End what a session does now. The notice to people, None if there was nothing to stop. `hold`: it is not sent
-    before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone. What people
-    decided and answered is told to the agent all the same, or nobody would: `drop_decisions` takes that along."""
+    before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone. Decisions
+    and answers of people are told to the agent all the same, or nobody would: `drop_decisions` takes them along."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
         return None
@@ -84,8 +84,8 @@ def stop_own_work(
 
 
 def works_for(db: Db, turn: Turn, names: tuple[str, ...]) -> bool:
-    """Return True if a turn answers this person: who asked first, and so pays for it. Who joined it later cannot end
-    it."""
+    """Return True if a turn answers this person: who asked first, and so pays for it. Somebody who joined it later
+    cannot end it."""
     return costs.find_payer(db, turn.id) == names[0]
 
 

@@ -50,8 +50,8 @@ class TokenFigure(msgspec.Struct, frozen=True):
 
 
 def can_be_true(sent: int, read: int) -> bool:
-    """Return True if a request of so many bytes can have come to so many tokens. What an endpoint puts before it has
-    tokens as well."""
+    """Return True if a request of so many bytes can have come to so many tokens. Words that an endpoint puts before it
+    have tokens as well."""
     return sent > 0 and 0 < read <= MOST_PER_BYTE * sent + MOST_UNSEEN
 
 

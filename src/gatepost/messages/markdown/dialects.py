@@ -13,6 +13,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.late_pattern import late_pattern
+from gatepost.core.records import replace
 
 SPACER = "\u200b"  # of no width
 
@@ -142,11 +143,6 @@ _MARKDOWN = Dialect(
 )
 
 
-def vary(base: Dialect, **changes: object) -> Dialect:
-    fields = {name: getattr(base, name) for name in base.__struct_fields__}
-    return Dialect(**{**fields, **changes})
-
-
 WORDS = Dialect(name="words", bullet="- ", rule="---")  # a channel without marks, that calls nobody by itself
 PLAIN = Dialect(name="plain", pings=_EVERYBODY)  # IRC, XMPP, Bluesky
 MASTODON = Dialect(name="mastodon", pings=_NAME)  # plain, and no name written by an agent is addressed
@@ -167,7 +163,7 @@ TELEGRAM_HTML = Dialect(
     escape=lambda text: escape_html(break_names(text)),
     escape_code=escape_html,
 )
-DISCORD = vary(
+DISCORD = replace(
     _MARKDOWN,
     name="discord",
     growing_code=False,
@@ -209,29 +205,29 @@ WHATSAPP = Dialect(
     escape_start=_space_start,
     pings=_EVERYBODY,
 )
-MATRIX_HTML = vary(HTML, name="matrix", pings=_EVERYBODY)
-MAIL_HTML = vary(HTML, name="mail")
-MATTERMOST = vary(
+MATRIX_HTML = replace(HTML, name="matrix", pings=_EVERYBODY)
+MAIL_HTML = replace(HTML, name="mail")
+MATTERMOST = replace(
     _MARKDOWN,
     name="mattermost",
     escape=_make_backslashes("\\`*_~|[]#", break_names),
     escape_start=_backslash_start,
     pings=_EVERYBODY,
 )
-ZULIP = vary(  # its markdown has no backslash
+ZULIP = replace(  # its markdown has no backslash
     _MARKDOWN,
     name="zulip",
     indent="  ",
     escape=_make_spacers("*~`[", _break_zulip),
     escape_start=_space_start,
 )
-GITHUB = vary(
+GITHUB = replace(
     _MARKDOWN,
     name="github",
     escape=_make_backslashes("\\`*_~|[]<&", break_names),
     escape_start=_backslash_start,
 )
-REDDIT = vary(
+REDDIT = replace(
     _MARKDOWN,
     name="reddit",
     escape=_make_backslashes("\\`*_~|[]<&^"),

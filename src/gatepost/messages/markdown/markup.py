@@ -6,6 +6,7 @@ Pure, and linear in the text. Marks that a platform does not have degrade visibl
 
 import re
 from collections.abc import Callable, Iterator
+from html import escape
 from itertools import groupby
 
 from msgspec import Struct
@@ -320,3 +321,8 @@ def render_styles(text: str) -> tuple[str, list[StyleRange]]:
         elif (length := at - starts.pop(number - 1)) > 0:
             ranges.append(StyleRange(at - length, length, _STYLES[number // 2]))
     return "".join(words), ranges
+
+
+def render_plain_html(text: str) -> str:
+    """Safe HTML that shows every character of a text and gives no meaning to any of them."""
+    return f"<pre>{escape(text)}</pre>"

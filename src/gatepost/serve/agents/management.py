@@ -13,6 +13,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.inside.provider_spec import Mode
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.agents.agent_spec import check_title
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.eliciting_client import get_resumed_agent, wait_and_ask
@@ -34,7 +35,6 @@ from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, tool
 
 NAME = "gatepost-agent-management"
-OPERATOR = "operator"
 
 AgentId = Annotated[str, Meta(description="The agent's id, an unambiguous beginning of it, or its title.")]
 Text = Annotated[Body, Meta(description="The task for the agent.")]

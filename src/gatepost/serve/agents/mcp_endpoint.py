@@ -58,7 +58,15 @@ from gatepost.serve.agents.eliciting_client import (
     supports_forms,
 )
 from gatepost.serve.agents.event_stream import EventStream, render_event
-from gatepost.serve.agents.http_exchange import ClientLeft, HttpExchange, send_answer
+from gatepost.serve.agents.http_exchange import (
+    ArgumentHeaders,
+    ClientLeft,
+    HttpExchange,
+    McpHeaders,
+    check_argument_headers,
+    check_envelope,
+    send_answer,
+)
 from gatepost.serve.agents.http_session import (
     IDLE_S,
     McpHttpSession,
@@ -67,12 +75,6 @@ from gatepost.serve.agents.http_session import (
     read_response,
     read_token,
     render_form,
-)
-from gatepost.serve.agents.mcp_headers import (
-    ArgumentHeaders,
-    McpHeaders,
-    check_argument_headers,
-    check_envelope,
 )
 from gatepost.serve.agents.running_call import RunningCall
 from gatepost.tools.call import Caller

@@ -14,6 +14,7 @@ from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
 from gatepost.flow.schedule.times import parse_spoken_time, parse_when, parse_zone
 from gatepost.gate.tool_answers import fitting
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.agents.service import AgentService
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, tasks
@@ -23,7 +24,6 @@ from gatepost.store.sessions import agents
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, tool
 
-OPERATOR = "operator"
 MOST, LONGEST_LISTED = 200, 300  # schedules, characters of a prompt in a list
 ScheduleId = Annotated[str, Meta(description="As list_schedules shows it.")]
 

@@ -13,6 +13,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.worktrees.new_worktree import NewWorktree
 from gatepost.flow.worktrees.sandbox_jobs import fetch_command, log_command
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
@@ -20,8 +21,6 @@ from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs, Workt
 from gatepost.store.sessions.worktrees import Worktree
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
-
-OPERATOR = "operator"
 
 
 class ListWorktreesResult(Struct, frozen=True):

@@ -194,8 +194,8 @@ def get_settle(returns: int) -> int:
 def _share_out(
     due: Sequence[Alert], around: AlertCircumstances, sent: int
 ) -> tuple[tuple[Alert, ...], tuple[Alert, ...], int]:
-    """Return those that get a message each, those that share one, and how many messages that makes. What has no room
-    waits until the hour has."""
+    """Return those that get a message each, those that share one, and how many messages that makes. Those without room
+    wait until the hour has some."""
     room = max(around.most - sent, 0)
     if len(due) <= room:
         return tuple(due), (), len(due)

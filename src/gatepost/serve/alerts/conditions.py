@@ -1,7 +1,7 @@
 """The conditions that somebody is told of: one table, from facts to what is not well. Pure.
 
-A message is made of our own words, a day or a number, and a name that the operator or the gateway has given. What a
-platform or an agent said is never in it.
+A message is made of our own words, a day or a number, and a name that the operator or the gateway has given. Words of a
+platform or an agent are never in it.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The contents of a backup, as a tar: what it is of, the store in one snapshot, settings, plug-ins, groups,
 conversations and media.
 
-A store in PostgreSQL is in it as the file that `gatepost store copy` would make. Of gateways with folders of their own,
+A store in PostgreSQL is in it as the file that `gatepost store copy` would make. If gateways have folders of their own,
 those of this one are in it; a folder that gateways share is in it, too.
 
 The key ring and the control token are never in it: a backup must not open the secrets in it. Nor is `channels/`, where
@@ -80,7 +80,7 @@ class BoundedEntry(tarfile.TarInfo):
         return found
 
     def _proc_gnusparse_10(self, *_: object) -> None:
-        """What the library does for the other way to write such a map."""
+        """Refuse the other way to write such a map. The library calls it by this name."""
         raise tarfile.ReadError("it has a file with holes")
 
 

@@ -1,7 +1,7 @@
 """The emergency kit: what a backup must not hold and a restore needs, in one file that a passphrase opens.
 
-It has the key ring, the identity that opens encrypted backups, where the backups are, and how one is put back. What is
-sealed is a text that people can read: `age -d` shows it without us. The page to print holds the same sealed text.
+It has the key ring, the identity that opens encrypted backups, where the backups are, and how one is put back. The
+sealed part is a text that people can read: `age -d` shows it without us. The page to print holds the same sealed text.
 """
 
 import html

@@ -282,7 +282,7 @@ def is_free(path: Path) -> bool:
 
 @contextmanager
 def _make_folder(home: Path) -> Iterator[Path]:
-    """A folder on the home's own disk, gone when the block ends. What a restore left that was killed goes first."""
+    """A folder on the home's own disk, gone when the block ends. Leftovers of a restore that was killed go first."""
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
         with make_private_folder(home.parent) as folder:

@@ -26,6 +26,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.control.answers import from_json, to_json
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_answer_type, get_help, summarize
 from gatepost.store.port import Db, Store
@@ -39,7 +40,6 @@ SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused
 FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
 SOON_S = 0.4  # what must not wait for its record waits so long at most
-OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
 _log = log.get("control")
 _unwritten: set[asyncio.Task[None]] = set()

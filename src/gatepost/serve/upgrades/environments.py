@@ -63,8 +63,8 @@ def find_clone() -> Path | None:
 
 
 def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
-    """Install a version beside the others: a wheel, a folder, or a commit of the clone. Return its environment. What
-    takes long is said, as pip prints nothing."""
+    """Install a version beside the others: a wheel, a folder, or a commit of the clone. Return its environment. Long
+    steps are announced, as pip prints nothing."""
     versions = place.with_name(place.name + VERSIONS)
     versions.mkdir(mode=0o755, exist_ok=True)
     remove_abandoned(place)

@@ -1,7 +1,7 @@
 """The course of an upgrade, and the way back.
 
 A new version is installed beside the old one and tried on a copy of the home. Then the gateway stops, what it has is
-kept, the place of the program leads to the new version, and that starts and is watched. What is kept lies beside the
+kept, the place of the program leads to the new version, and that starts and is watched. The kept copy lies beside the
 home, so that putting it back does not move it. At each moment there is a version with a store that it can open. On the
 way back the store comes first: the new version can open the old store, too.
 """

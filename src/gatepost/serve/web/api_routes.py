@@ -20,6 +20,7 @@ from gatepost.access.operation_rights import includes
 from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.control.answers import ApiErrorKind
 from gatepost.serve.control.api import (
@@ -29,7 +30,7 @@ from gatepost.serve.control.api import (
     render_number_too_large,
     result_response,
 )
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, Operation, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage

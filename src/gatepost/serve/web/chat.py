@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
@@ -23,7 +23,7 @@ from gatepost.flow.intake.intake import MAX_TEXT
 from gatepost.flow.intake.message_outcome import render_reason
 from gatepost.messages.address import LONGEST
 from gatepost.messages.inbound import Direction, Inbound, Quote, Receipt, Verb
-from gatepost.messages.text import clean
+from gatepost.messages.text import clean, one_line
 from gatepost.serve import room_events
 from gatepost.serve.control.arguments.gateways import PanicOffArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
@@ -33,8 +33,7 @@ from gatepost.serve.web.cards import CardClicks, render_card
 from gatepost.serve.web.chat_agents import ChatAgents, ChatWork
 from gatepost.serve.web.chat_files import LONGEST_TEXT, ChatFiles, get_field, read_form, read_upload
 from gatepost.serve.web.chat_pins import ChatPins
-from gatepost.serve.web.chat_places import list_places, read_room, read_start
-from gatepost.serve.web.chat_threads import ChatThreads
+from gatepost.serve.web.chat_places import ThreadEntry, list_places, list_threads, read_room, read_start
 from gatepost.serve.web.json_api import get_text, read_object
 from gatepost.serve.web.markdown_renderer import DraftFeed, DraftRenderer, MarkdownRenderer
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
@@ -42,6 +41,8 @@ from gatepost.store import search
 from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import switches
+from gatepost.store.rooms import threads
+from gatepost.store.rooms.threads import MOST_MARKED, MOST_NAMED, NamedThread, ThreadMark
 from gatepost.store.search import Hit, SearchQuery, Subtree
 from gatepost.store.sessions import groups
 
@@ -63,6 +64,64 @@ MOST_WORDS = 12
 LONGEST_SEARCHED = 200  # characters of what is looked for
 MOST_CAUGHT_UP = 8  # transactions with which one search brings the index up to date
 EVERYTHING = Subtree("", everything=True)  # what may be seen is decided by the rooms
+LARGEST_BODY = 4096  # bytes
+LONGEST_NAME = 80  # characters
+
+
+class ChatThreads:
+    """Threads in the list of the chat: whoever may write there names one for everybody. Each person pins or archives
+    for themselves."""
+
+    def __init__(self, store: Store, clock: Clock, hub: LocalChannel, agents: ChatAgents) -> None:
+        self._store, self._clock, self._hub, self._agents = store, clock, hub, agents
+
+    async def rename(self, request: Request) -> Response:
+        given, visitor = await read_object(request, LARGEST_BODY), request.state.visitor
+        room, thread = self._read_place(get_text(given, "room"), get_text(given, "thread"), visitor)
+        name = one_line(clean(get_text(given, "name"))).strip()
+        if len(name) > LONGEST_NAME:
+            raise Invalid("name", f"a name has at most {LONGEST_NAME} characters")
+        title = await self._store.write(self._rename, visitor, room, thread, name, self._clock.now(), lane=room)
+        return JSONResponse({"ok": True, "title": title})
+
+    async def set_mark(self, request: Request) -> Response:
+        """`mark`: pinned, archived, or '' for neither."""
+        given, visitor = await read_object(request, LARGEST_BODY), request.state.visitor
+        room, thread = self._read_place(get_text(given, "room"), get_text(given, "thread"), visitor)
+        wanted = get_text(given, "mark")
+        if wanted not in ("", *ThreadMark):
+            raise Invalid("mark", "pinned, archived or nothing is expected")
+        mark = ThreadMark(wanted) if wanted else None
+        await self._store.write(self._mark, visitor, room, thread, mark, self._clock.now(), lane=room)
+        return JSONResponse({"ok": True})
+
+    def _read_place(self, room: str, thread: str, visitor: WebVisitor) -> tuple[str, str]:
+        found = clean(thread)
+        if not found or len(found) > LONGEST:
+            raise Invalid("thread", "the conversation of a room is expected")
+        return read_room(self._hub, room, visitor), found
+
+    def _rename(self, db: Db, visitor: WebVisitor, room: str, thread: str, name: str, now: int) -> str:
+        """Return how it is called now."""
+        self._check(db, visitor, room, thread)
+        if not self._agents.may_write(db, visitor, room, thread):
+            raise Refused(visitor.user, "rename", room, "who may not write in a room names nothing there")
+        if not threads.set_name(db, NamedThread(self._hub.instance, room, thread, name, visitor.user, now)):
+            raise Invalid("name", f"{MOST_NAMED} conversations of this room have a name; take one away first")
+        return next((each.title for each in self._list(db, visitor, room) if each.id == thread), name)
+
+    def _mark(self, db: Db, visitor: WebVisitor, room: str, thread: str, mark: ThreadMark | None, now: int) -> None:
+        self._check(db, visitor, room, thread)
+        if not threads.set_mark(db, visitor.person, (self._hub.instance, room, thread), mark, now):
+            raise Invalid("mark", f"{MOST_MARKED} conversations of this room are pinned or archived; restore one first")
+
+    def _check(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> None:
+        """Nothing is kept of what was never said, or so long ago that the list does not have it."""
+        if all(each.id != thread for each in self._list(db, visitor, room)):
+            raise NotFound("conversation", thread[:80], "write something in it first")
+
+    def _list(self, db: Db, visitor: WebVisitor, room: str) -> list[ThreadEntry]:
+        return list_threads(db, self._hub, room, visitor.person)[0]
 
 
 class ChatReactions:

@@ -5,17 +5,17 @@ tens of milliseconds. So this module runs as a process of its own (`python -m`),
 """
 
 from gatepost.core.process.worker_loop import limit_process, serve
-from gatepost.messages.markdown.dialects import HTML, vary
-from gatepost.messages.markdown.markup import LONGEST, render_counted
+from gatepost.core.records import replace
+from gatepost.messages.markdown.dialects import HTML
+from gatepost.messages.markdown.markup import LONGEST, render_counted, render_plain_html
 from gatepost.serve.web.code_colours import colour_code
-from gatepost.serve.web.plain_html import render_plain
 
 LARGEST_MEMORY = 1024 * 1024 * 1024
 
 _LINK = '<a href="{}" target="_blank" rel="noopener noreferrer nofollow">'
 _BOX = '<input type="checkbox" disabled{} aria-label="{}"> '
 
-PAGE = vary(
+PAGE = replace(
     HTML,
     name="page",
     strike=("<s>", "</s>"),
@@ -31,7 +31,7 @@ PAGE = vary(
 
 def render(text: str) -> str:
     """Safe HTML of a text."""
-    return render_counted(text, PAGE)[0] if len(text) <= LONGEST else render_plain(text)
+    return render_counted(text, PAGE)[0] if len(text) <= LONGEST else render_plain_html(text)
 
 
 def _render_raw(raw: bytes) -> bytes:

@@ -19,9 +19,8 @@ from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.process.worker_process import WorkerProcess
-from gatepost.messages.markdown.markup import LONGEST
+from gatepost.messages.markdown.markup import LONGEST, render_plain_html
 from gatepost.messages.outbound import Draft
-from gatepost.serve.web.plain_html import render_plain
 
 DEADLINE_S = 3.0  # for one text
 PATIENCE_S = 5.0  # for its turn: a room full of heavy texts must not keep the others from being shown
@@ -61,7 +60,7 @@ class MarkdownRenderer:
         if not text:
             return ""
         if len(text) > LONGEST:
-            return render_plain(text)
+            return render_plain_html(text)
         if text in self._cache:
             self._cache.move_to_end(text)
             return self._cache[text]
@@ -76,7 +75,7 @@ class MarkdownRenderer:
             async with asyncio.timeout(self._patience):
                 await self._turn.acquire()
         except TimeoutError:
-            return render_plain(text)  # not remembered: it may be rendered when it is asked for again
+            return render_plain_html(text)  # not remembered: it may be rendered when it is asked for again
         try:
             html = await self._ask(text)
         finally:
@@ -95,7 +94,7 @@ class MarkdownRenderer:
         except (TimeoutError, OSError) as error:
             _log.warning("a text was not rendered", length=len(text), error=str(error) or "it took too long")
             self.close()
-            return render_plain(text)
+            return render_plain_html(text)
         except BaseException:
             self.close()  # an answer that nobody took would be given to the next
             raise
@@ -183,7 +182,7 @@ class DraftRenderer:
         if not self._rendering.is_started and not heavy:
             await self._rendering.html("-", remember=False)  # that it has to start is no fault of the draft
         begun = time.monotonic()
-        html = render_plain(draft.text) if heavy else await self._rendering.html(draft.text, remember=False)
+        html = render_plain_html(draft.text) if heavy else await self._rendering.html(draft.text, remember=False)
         took = time.monotonic() - begun
         done = RenderedDraft(draft.text, html, begun + took * (1 + SHARE), heavy or took > HEAVY_S)
         self._latest[draft.session] = done

@@ -1,1 +1,1 @@
-"""What agents remember: entries with their source, who may be told of each, and how they are found."""
+"""Memories of agents: entries with their source, who may be told of each, and how they are found."""

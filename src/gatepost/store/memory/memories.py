@@ -1,7 +1,7 @@
 """Memories: what an agent keeps beyond its conversations, each with its source and with the people who may be told.
 
-An entry is never changed: another one takes its place, so that each step can be looked up and taken back. What has
-ended is found by nobody but the operator.
+An entry is never changed: another one takes its place, so that each step can be looked up and taken back. An ended
+entry is found by nobody but the operator.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -162,9 +162,9 @@ def make_reader(scope: MemoryScope, person: str, instance: str, address: str) ->
 def find_audience(
     db: Db, folder: str, instance: str, address: str, askers: Collection[str], session_id: str | None = None
 ) -> Audience:
-    """Return who is told what an agent says in a room. `askers`: everybody on whose behalf it speaks. What is for one
-    person alone is for nobody's asking but theirs: whoever has an agent speak in a room has it act elsewhere, too. What
-    a conversation of several rooms is told, it may say in each: that is what everybody may know."""
+    """Return who is told what an agent says in a room. `askers`: everybody on whose behalf it speaks. An entry for one
+    person alone is for nobody's asking but theirs: whoever has an agent speak in a room has it act elsewhere, too. A
+    conversation of several rooms is told only what everybody may know: it may say that in each."""
     if session_id is not None and forks.spans_rooms(db, session_id):
         return Audience(folder, list_above(folder))
     names = find_only_reader(db, instance, address) if askers else ()
@@ -277,7 +277,8 @@ def _insert(db: Db, new: Memory, fact_key: str) -> Memory | None:
 
 
 def _end_outdated(db: Db, folder: str, now: int) -> None:
-    """What has had its time takes no other entry's place, neither of those in force nor of those that are found."""
+    """End entries that have had their time: they take no other entry's place, neither of those in force nor of those
+    that are found."""
     rows = db.rows(
         "SELECT id FROM memories WHERE folder = ? AND ended_at IS NULL AND expires_at <= ?"
         " ORDER BY expires_at, id LIMIT ?",

@@ -63,7 +63,7 @@ def find(
 
 
 def join_by_rank(*ranked: Sequence[Memory]) -> list[Memory]:
-    """Return the entries of several lists, the best first. What scores mean differs between lists, ranks do not."""
+    """Return the entries of several lists, the best first. Scores mean something else in each list, ranks do not."""
     entries = {each.id: each for found in ranked for each in found}
     scores = dict.fromkeys(entries, 0.0)
     for found in ranked:
@@ -179,7 +179,7 @@ def list_relevant(db: Db, audience: Audience, words: str, now: int, most: int, r
 def list_for_messages(
     db: Db, folder: str, pairs: list[tuple[InboxEntry, Message]], told: frozenset[int], now: int
 ) -> dict[int, list[Memory]]:
-    """Return what the turns of these messages are told, by the row; nothing twice, and nothing of `told`. What is for
+    """Return what the turns of these messages are told, by the row; nothing twice, and nothing of `told`. An entry for
     one person alone is told only where nobody but they themselves asked."""
     found: dict[int, list[Memory]] = {}
     seen = set(told)

@@ -5,10 +5,9 @@ reservations are there for budgets alone: a call that meets none waits for nobod
 the morning, by the costs and reservations that there are. No budget means no limit; a budget of 0 means that nothing
 may be spent.
 
-Caps limit one turn, one run of a task, or one conversation. A group sets each of them, or the instance, and the
-nearest that does counts; a run has the lower one of its task's own, too. `spending` counts every turn and conversation.
-What is spent on an errand counts for the turn that gave it out, too, and for its conversation, however many errands lie
-between.
+Caps limit one turn, one run of a task, or one conversation. A group sets each of them, or the instance, and the nearest
+that does counts; a run has the lower one of its task's own, too. `spending` counts every turn and conversation. The
+cost of an errand counts for the turn that gave it out, too, and for its conversation, however many errands lie between.
 
 A call that spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. A change
 of budgets has all of it alone.
@@ -112,8 +111,8 @@ def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
 
 
 def put(db: Db, scope: BudgetScope, period: Period | CapSpan, micro: int | None, by: str, now: int) -> int:
-    """Set a limit; None takes it away. What it was raised by ends, and is returned. People hear anew when a changed one
-    is nearly spent."""
+    """Set a limit; None takes it away. Raises of it end, and are returned. People hear anew when a changed one is
+    nearly spent."""
     key = (scope.kind, scope.name, period)
     db.lock(LockKind.MONEY)
     raised = _end_raises(db, scope, period, now)
@@ -418,8 +417,8 @@ def mark_refusing(db: Db, status: BudgetStatus, needed: int) -> None:
 
 
 def add_reserved(db: Db, statuses: Iterable[BudgetStatus], micro: int) -> None:
-    """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal. What
-    is set aside in caps are the reservations themselves."""
+    """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal. In
+    caps the reservations themselves are the amount that is set aside."""
     for each in _in_order(statuses):
         if each.cap is None:
             _add(db, each.scope, each.period, each.starts_at, 0, micro)

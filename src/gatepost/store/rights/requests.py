@@ -448,16 +448,14 @@ def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) 
     return [each for turn_id in turn_ids for each in REQUESTS.list(db, one, session_id, turn_id, most)]
 
 
-def list_unnotified(
-    db: Db, kinds: Collection[RequestKind], most: int, asker: RequestAsker = RequestAsker.AGENT
-) -> list[Request]:
-    """Answered, and whoever asked was not told yet; the oldest answer first."""
+def list_unnotified(db: Db, kinds: Collection[RequestKind], most: int) -> list[Request]:
+    """Requests of agents that are answered, which were not told yet; the oldest answer first."""
     marks = ", ".join("?" * len(kinds))
     unnotified = (
         f"WHERE state <> 'pending' AND notified_at IS NULL AND asker = ? AND kind IN ({marks})"
         " ORDER BY answered_at, id LIMIT ?"
     )
-    return REQUESTS.list(db, unnotified, asker, *sorted(kinds), most)
+    return REQUESTS.list(db, unnotified, RequestAsker.AGENT, *sorted(kinds), most)
 
 
 def list_bound_files(db: Db) -> frozenset[str]:

@@ -140,7 +140,8 @@ def defer(db: Db, request_id: str, next_at: int | None) -> None:
 
 
 def postpone(db: Db, by: int) -> int:
-    """What agents ask waits so much longer: the time did not pass for those who decide. How many requests there are."""
+    """Have requests of agents wait so much longer: the time did not pass for those who decide. Return how many there
+    are."""
     rows = db.rows(
         "UPDATE requests SET expires_at = expires_at + ?, next_at = next_at + ?"
         " WHERE state = 'pending' AND session_id IS NOT NULL RETURNING id",

@@ -1,8 +1,8 @@
 """The rows of one agent, read from an older store and put back into the present one.
 
-What an agent knows and does is put back: settings, routes, standing rules, instructions, memory, tasks, and the state
-of its conversations. Decisions of people stay as they are now: rights, walls, mounts, secrets, budgets, skills, pages.
-So does the ledger, because what was said was said.
+The knowledge and work of an agent are put back: settings, routes, standing rules, instructions, memory, tasks, and the
+state of its conversations. Decisions of people stay as they are now: rights, walls, mounts, secrets, budgets, skills,
+pages. So does the ledger, because what was said was said.
 """
 
 import re
@@ -234,7 +234,7 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
 
 
 def _put_sessions(db: Db, copy: GroupCopy) -> None:
-    """What a conversation remembers comes back; what was said in it stays in the ledger. One that is closed stays so,
+    """Put back the memory of each conversation; what was said in it stays in the ledger. One that is closed stays so,
     and one that was begun since goes on."""
     for each in copy.get("sessions"):
         names = ", ".join(f"{name} = ?" for name in SESSION_STATE)

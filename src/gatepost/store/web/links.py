@@ -4,8 +4,8 @@ A signature counts once, so that nobody sends a copy under another id. One over 
 old, so it is kept until then. One without (GitHub) is valid as long as its link, so the newest of these are kept as
 long. Only a sender with the link's secret adds any.
 
-Visitors of chat links are strangers who hold a link, each with a secret and a room of their own. Of signatures and
-secrets only hashes are kept.
+Visitors of chat links are strangers who hold a link, each with a secret and a room of their own. Signatures and secrets
+are kept as hashes only.
 """
 
 from enum import StrEnum

@@ -25,9 +25,9 @@ from gatepost.flow.intake.commands.conversation import (
 )
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.requests.choices import ALLOW_SESSION
-from gatepost.flow.requests.decide import OPERATOR, decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.sessions import compaction
-from gatepost.messages.inbound import Attachment, Inbound, Verb
+from gatepost.messages.inbound import OPERATOR, Attachment, Inbound, Verb
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect

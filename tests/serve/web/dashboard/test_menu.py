@@ -2,7 +2,7 @@
 
 from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.contract import PAGES, Page, Section
-from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
+from gatepost.serve.web.dashboard.sidebar import get_heading, make_menu, make_tabs
 
 
 def list_pages() -> list[Page]:

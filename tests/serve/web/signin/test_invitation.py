@@ -9,8 +9,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.errors import Invalid, Refused
 from gatepost.flow import invitations, sender_rights
-from gatepost.flow.invitations import NOT_VALID, NewInvitation
-from gatepost.flow.people.invited_rights import MANAGING
+from gatepost.flow.invitations import MANAGING, NOT_VALID, NewInvitation
 from gatepost.flow.requests import ask_approver
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.people import users

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.serve.web.sites.site_headers import make_policy
+from gatepost.serve.web.sites.handlers import make_policy
 
 
 def test_a_policy_names_the_place_of_the_pages() -> None:

@@ -205,8 +205,8 @@ def find_breach(
     before: DiskBaseline,
     share: DiskGrowth = NO_SHARE,
 ) -> str:
-    """Why a sandbox must end, '' if it need not. What is not `own` belongs to groups below: theirs to answer for,
-    unless it grew since this sandbox started while nobody else could write there. `share`: of the disk, which holds
+    """Why a sandbox must end, '' if it need not. Files that are not `own` belong to groups below: theirs to answer for,
+    unless they grew since this sandbox started while nobody else could write there. `share`: of the disk, which holds
     where the limits are above it; 0: no part of it."""
     size, files, places = limits.disk_mb * MIB, limits.files, {each.place for each in own}
     size, files = min(size, share.size or size), min(files, share.files or files)

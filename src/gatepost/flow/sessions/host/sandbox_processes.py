@@ -1,8 +1,8 @@
 """The processes of started sandboxes, seen from the host: which they are, what they hold that no folder shows, and how
 they are stopped for a moment.
 
-Everything here reads /proc. Where that does not tell (another system, a process that hides its descriptors), the answer
-is too small, never an error.
+Everything here reads /proc. If that does not tell (another system, a process that hides its descriptors), the answer is
+too small, never an error.
 
 While this gateway may not act, everything in its sandboxes is held still, by the gateway's own clock. Should the
 gateway be stopped, its keeper does the same.
@@ -188,7 +188,8 @@ def _shares(pid: int) -> int:
 
 
 def _sum(path: Path, names: tuple[bytes, ...]) -> int:
-    """Of bytes, by the kernel's own line ends: a process can give itself any other sign as its name."""
+    """Add up these lines in bytes. They are split by the kernel's own line ends: a process can give itself any other
+    sign as its name."""
     total = 0
     with suppress(OSError, ValueError, IndexError):
         for line in path.read_bytes().split(b"\n"):

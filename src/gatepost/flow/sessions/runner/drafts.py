@@ -1,8 +1,8 @@
 """Answers while they are written: from a runner's frames to the room of its turn, if somebody watches that room.
 
-The runner is not believed: a draft belongs to the turn that the ledger gave it, and to no other room. Of each session
-there is one text, the latest, in memory. It goes when the message that it became is delivered, or with its turn. Of a
-turn that is stopped or fails, what people saw stays as a message (`keep_draft`).
+The runner is not believed: a draft belongs to the turn that the ledger gave it, and to no other room. One text of each
+session is in memory, the latest. It goes when the message that it became is delivered, or with its turn. If a turn is
+stopped or fails, the text that people saw stays as a message (`keep_draft`).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Questions of a runner to people while its turn goes on, and which of them this runner awaits. Each waits in the store
 for its answer, and every answer is written down.
 
-Before a provider acts it may ask for a permission. Whoever manages an agent can be asked, and the request waits for
+Before a provider acts it may ask for a permission. Those who manage an agent can be asked, and the request waits for
 them. In a chat a card asks whoever may decide about the group; a question is put to the room.
 """
 

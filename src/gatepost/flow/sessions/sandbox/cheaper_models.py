@@ -56,8 +56,8 @@ class CheaperModels:
 
 
 def list_offered(db: Db, choices: ProviderChoices, group: Group, used: Sequence[str]) -> list[str]:
-    """Return the models that a conversation of this group may have. Of an endpoint that is not the vendor's own, only
-    those that the group names, or that the conversation has used, are known to be there."""
+    """Return the models that a conversation of this group may have. An endpoint that is not the vendor's own is known
+    to have only those that the group names, or that the conversation has used."""
     names = effective_group.list_models(choices, group)
     spec = choices.specs.get(group.provider)
     if spec is None or not spec.vendor or spec.command_options:  # a program of one's own has models of its own

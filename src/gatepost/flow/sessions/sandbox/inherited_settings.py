@@ -1,7 +1,7 @@
 """Inherited settings: all that a group has from a group above it, or from the gateway, and from which.
 
-Each is found by the rule that holds where it is used. What opens the machine (sandbox, mounts, own modes) is never
-handed down.
+Each is found by the rule that holds where it is used. Settings that open the machine (sandbox, mounts, own modes) are
+never handed down.
 """
 
 from collections.abc import Iterator, Sequence

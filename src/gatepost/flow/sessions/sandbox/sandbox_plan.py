@@ -188,8 +188,8 @@ def wrap_with_forwarder(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def prepare_folders(home: Home, config: Config, group: Group, session_id: str, uid: int | None = None) -> None:
-    """The folders of a session and of its group, each with the owner and mode that the walls rely on. What belongs to
-    somebody else is given to `uid`: a copied home, or a group that ran in another kind of sandbox, goes on."""
+    """The folders of a session and of its group, each with the owner and mode that the walls rely on. Files of somebody
+    else are given to `uid`: a copied home, or a group that ran in another kind of sandbox, goes on."""
     _compile_inside()
     home.ensure()
     uid = sandbox_uid(config) if uid is None else uid

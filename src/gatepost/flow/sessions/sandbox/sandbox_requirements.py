@@ -37,7 +37,7 @@ _running: WeakKeyDictionary[Config, Mapping[str, ChannelKind]] = WeakKeyDictiona
 
 
 def follow_channels(config: Config, kinds: Mapping[str, ChannelKind]) -> None:
-    """Of the gateway that has this configuration, these instances run: the mapping changes with them."""
+    """Tell that these instances run in the gateway with this configuration: the mapping changes with them."""
     _running[config] = kinds
 
 

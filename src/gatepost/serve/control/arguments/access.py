@@ -94,8 +94,8 @@ class ChoosePermissionArgs(OperationArgs[GroupPermission], frozen=True):
 
 
 class PermissionPreview(Struct, frozen=True, kw_only=True):
-    """What an answer would have done to the calls of the last week. `exact`: the rules that it would write. `calls`:
-    how many it is about; `more`: there may be more, which are older or of which only the number was kept."""
+    """The effect that an answer would have had on the calls of the last week. `exact`: the rules that it would write.
+    `calls`: how many it is about; `more`: there may be more, which are older or of which only the number was kept."""
 
     calls: int
     more: bool

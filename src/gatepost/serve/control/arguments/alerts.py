@@ -53,7 +53,7 @@ class AlertTest(Struct, frozen=True):
 
 @declares("alert.list", right=READ, reads=True)
 class ListAlertsArgs(OperationArgs[list[AlertView]], frozen=True):
-    """What is not well now, and who was told."""
+    """Show what is not well now, and who was told."""
 
     over: Annotated[bool, option("Those of the last month that are over, too.")] = False
 

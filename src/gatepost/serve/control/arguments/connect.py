@@ -145,7 +145,8 @@ class LocalFindings(Struct, frozen=True):
 
 
 class ModelProbe(Struct, frozen=True, kw_only=True):
-    """What a model did. `trouble`: '' if it answered; `context`: tokens, 0 if that could not be found out."""
+    """The result of trying a model. `trouble`: '' if it answered; `context`: tokens, 0 if that could not be found
+    out."""
 
     trouble: str = ""
     tools: bool = False

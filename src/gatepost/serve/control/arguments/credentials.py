@@ -30,8 +30,7 @@ class TokenView(Token, frozen=True, kw_only=True):
 
 class NewTokenView(Struct, frozen=True, kw_only=True):
     """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers it.
-    Of an invitation to the page there is the link alone.
-    `signing_secret`: what the service signs with, if it was made here."""
+    An invitation to the page has the link alone. `signing_secret`: what the service signs with, if it was made here."""
 
     secret: str
     token: TokenView

@@ -235,9 +235,9 @@ class UnlinkGroupArgs(_LinkArgs, frozen=True):
 
 @declares("prompt.show", right=READ, needs_home=True)
 class ShowPromptArgs(OperationArgs[PromptCost], frozen=True):
-    """What a turn of an agent costs before a word is said, by part: its files, skills and rules, and each tool.
+    """Show what a turn of an agent costs before a word is said, by part: its files, skills and rules, and each tool.
 
-    Tokens are estimated from bytes. What the agent's own program adds is not counted.
+    Tokens are estimated from bytes. Additions of the agent's own program are not counted.
     """
 
     folder: Annotated[

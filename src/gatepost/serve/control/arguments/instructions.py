@@ -27,8 +27,8 @@ class InstructionEntry(Struct, frozen=True, kw_only=True):
 class ListInstructionsArgs(OperationArgs[list[InstructionEntry]], frozen=True):
     """List the versions of an agent's instructions (AGENTS.md), the newest first: when each came, and by whom.
 
-    What the agent or somebody on the machine changed is found within a minute while a gateway runs. Of each group the
-    last 50 versions of people are kept, and the last 20 that were found.
+    Changes by the agent or by somebody on the machine are found within a minute while a gateway runs. Each group keeps
+    the last 50 versions of people, and the last 20 that were found.
     """
 
     folder: Folder
@@ -68,8 +68,8 @@ class PutBackAnswer(Struct, frozen=True, kw_only=True):
 class PutBackArgs(OperationArgs[PutBackAnswer], frozen=True):
     """Have an agent go by an earlier version of its instructions again.
 
-    What was in force is kept as a version and can be put back in the same way. Agents that are awake take it up after
-    their turn.
+    The text that was in force is kept as a version and can be put back in the same way. Agents that are awake take it
+    up after their turn.
     """
 
     folder: Folder

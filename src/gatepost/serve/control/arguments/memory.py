@@ -32,7 +32,7 @@ class MemoryTrace(Struct, frozen=True, kw_only=True):
 
 
 class UndoneMemories(Struct, frozen=True, kw_only=True):
-    """What was taken back, and what is in force again in its place."""
+    """The entries that were taken back, and those that are in force again in their place."""
 
     ended: list[Memory]
     restored: list[Memory]
@@ -65,7 +65,7 @@ class SearchMemoriesArgs(OperationArgs[list[Memory]], frozen=True, kw_only=True)
 
 @declares("memory.why", right=READ, reads=True)
 class ExplainMemoryArgs(OperationArgs[MemoryTrace], frozen=True):
-    """Where an entry comes from: who said it, in which message, and what it took the place of."""
+    """Show where an entry comes from: who said it, in which message, and what it took the place of."""
 
     id: MemoryId
 
@@ -83,7 +83,7 @@ class AddMemoryArgs(OperationArgs[Memory], frozen=True, kw_only=True):
 
 @declares("memory.edit", right=WRITE)
 class EditMemoryArgs(OperationArgs[Memory], frozen=True, kw_only=True):
-    """Put other words in the place of an entry. Whoever was told of it is told of these from then on."""
+    """Put other words in the place of an entry. Everybody who was told of it is told of these from then on."""
 
     id: MemoryId
     text: MemoryText
@@ -105,8 +105,8 @@ class RestoreMemoryArgs(OperationArgs[Memory], frozen=True):
 
 @declares("memory.undo", right=WRITE)
 class UndoMemoriesArgs(OperationArgs[UndoneMemories], frozen=True, kw_only=True):
-    """Take back what was remembered since a time. What it had taken the place of, and what agents and people in chats
-    had forgotten since then, is in force again."""
+    """Take back what was remembered since a time. Entries that it had taken the place of are in force again, and so are
+    those that agents and people in chats had forgotten since then."""
 
     folder: MemoryFolder = ""
     since: Annotated[str, option("Since then.", metavar="TIME", examples=("24h", "7d", "2026-01-31"))]

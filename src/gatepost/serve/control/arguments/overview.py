@@ -130,7 +130,7 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
 class ExplainMissingArgs(OperationArgs[WhyAnswer], frozen=True):
     """Say in one sentence why a message has no answer, and what helps.
 
-    Whoever wrote it may ask, and whoever has the right op:overview.read for a group that got it. The step is shown to
+    Its writer may ask, and everybody with the right op:overview.read for a group that got it. The step is shown to
     people who may do it.
     """
 

@@ -106,7 +106,7 @@ class SetPriceArgs(OperationArgs[ListedPrice], frozen=True):
 class SetBudgetArgs(OperationArgs[BudgetView], frozen=True):
     """Limit what a group (with all below it), a person or the gateway may spend in a day or month. Groups and the
     gateway also limit what one answer, one run of a task and one conversation may cost. Limits that are left out stay
-    as they are. What people added to a limit, when it was spent, ends when it is set anew."""
+    as they are. An amount that people added to a spent limit ends when the limit is set anew."""
 
     folder: Annotated[str, argument("The group.", scope=True)] = ""
     user: Annotated[str, option("The budget of a person.", metavar="ID", examples=("telegram:user/9",))] = ""

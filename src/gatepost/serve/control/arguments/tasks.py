@@ -185,7 +185,7 @@ class NextFiringsArgs(OperationArgs[list[ComingFiring]], frozen=True):
 
 
 class SchedulePreview(Struct, frozen=True, kw_only=True):
-    """What is understood of a schedule. `text`: all of it in a sentence."""
+    """A schedule as it was understood. `text`: all of it in a sentence."""
 
     words: str
     exact: str

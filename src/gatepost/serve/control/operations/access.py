@@ -29,6 +29,7 @@ from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import load_policy_facts, read_offer_settings, visible_tools
 from gatepost.messages import address as addresses
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.access import (
     AclListItem,
@@ -56,7 +57,7 @@ from gatepost.serve.control.arguments.access import (
     RoleMember,
     VisibleTool,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, audit

@@ -20,12 +20,12 @@ from gatepost.core.records import replace
 from gatepost.flow import activity_words as words
 from gatepost.flow.pairing import ACTION as PAIRED
 from gatepost.flow.sender_rights import read_operation_rights
-from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.inbound import OPERATOR, Direction, MessageKind
 from gatepost.serve.control.arguments.activity import ActivityEntry, ActivityKind, ActivityPage, ListActivityArgs
 from gatepost.serve.control.arguments.ledger import LEDGER_READ
 from gatepost.serve.control.arguments.logs import AUDIT_READ
 from gatepost.serve.control.arguments.users import USERS_READ
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
+from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.operations.ledger import parse_since
 from gatepost.store import search
 from gatepost.store.messages.inbox import WATCHED, InboxMode, InboxState
@@ -174,7 +174,8 @@ def _read_activity(db: Db, caller: str, args: ListActivityArgs, now: int, scopes
 
 
 def _list_names(db: Db, person: str, viewer: _Viewer) -> frozenset[str]:
-    """Whoever may not look at people filters by the one name that they gave: others would tell whose it is."""
+    """Return the names of a person. A viewer who may not look at people filters by the one name that they gave: others
+    would tell whose it is."""
     if not person:
         return frozenset()
     return frozenset(identities.list_names(db, person) if viewer.may(USERS_READ, "") else [person])

@@ -17,6 +17,7 @@ from gatepost.flow import invitations, links
 from gatepost.flow.groups import WEB_PERSON
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.links import NewLink
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.credentials import (
     LOGINS_READ,
@@ -49,7 +50,7 @@ from gatepost.serve.control.arguments.credentials import (
     SignTokenArgs,
     TokenView,
 )
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps, operation, read_operation
 from gatepost.serve.control.passkey_setting import EXTRA as PASSKEY_EXTRA
 from gatepost.serve.control.passkey_setting import LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right

@@ -54,6 +54,7 @@ from gatepost.flow.skills.skill_card import ReadSkill
 from gatepost.flow.skills.skill_files import MAIN, pack_tree, unpack_tree
 from gatepost.gate.policies import visible_tools
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.text import clean
 from gatepost.messages.visible_text import hides_something
 from gatepost.sandboxes.contract import SANDBOXES
@@ -83,7 +84,7 @@ from gatepost.serve.control.arguments.groups import (
     WakeGroupArgs,
     WriteGroupFileArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.access import load_group_policy, load_tools
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.gateways import gateways, group_moves, group_places

@@ -11,6 +11,7 @@ from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, c
 from gatepost.flow.group_files import AGENTS
 from gatepost.flow.instruction_watch import FIRST, UNSURE, read_texts, record_found
 from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.visible_text import render_changes
 from gatepost.serve.control.arguments.instructions import (
     InstructionChange,
@@ -20,7 +21,7 @@ from gatepost.serve.control.arguments.instructions import (
     PutBackArgs,
     ShowInstructionsArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, instructions

@@ -19,6 +19,7 @@ from gatepost.flow.memory.view_text import (
     split_changes,
     split_line,
 )
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.memory import (
     AddMemoryArgs,
@@ -39,7 +40,7 @@ from gatepost.serve.control.arguments.memory import (
     UndoneMemories,
 )
 from gatepost.serve.control.arguments.users import USERS_READ
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.ledger import parse_since
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.memory import memories, memory_views, recall

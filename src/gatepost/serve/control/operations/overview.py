@@ -32,7 +32,7 @@ from gatepost.flow.reports import BUSY, IDLE, NEEDS_SOMEBODY, AgentStatus, SafeS
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import OPERATOR, Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
 from gatepost.serve.control.arguments.alerts import ListAlertsArgs
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
@@ -57,7 +57,7 @@ from gatepost.serve.control.arguments.overview import (
 )
 from gatepost.serve.control.arguments.sessions import StopSessionArgs
 from gatepost.serve.control.arguments.spending import SetBudgetArgs
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
+from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.health.health_check import HealthCheck

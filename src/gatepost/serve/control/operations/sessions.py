@@ -15,7 +15,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import sender_rights
 from gatepost.flow.codes import mask_codes
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker, parse_topic
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import OPERATOR, Direction
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.sessions import (
     CloseResult,
@@ -34,7 +34,7 @@ from gatepost.serve.control.arguments.sessions import (
     StopResult,
     StopSessionArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.operations.groups import check_provider, end_session
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right

@@ -21,6 +21,7 @@ from gatepost.flow.web_routes import (
     read_hostname,
     render_url,
 )
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.control.arguments.sites import (
     BindWebHostArgs,
     GroupSite,
@@ -32,7 +33,7 @@ from gatepost.serve.control.arguments.sites import (
     SiteList,
     UnbindWebHostArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.gateways import group_places
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups

@@ -255,8 +255,8 @@ async def read_skill_draft(deps: OperationDeps, args: ReadSkillDraftArgs) -> lis
 
 
 def make_not_found(db: Db, name: str, folder: str) -> NotFound:
-    """Return the error of a skill that is not there under the name. Whoever asked for every agent may see all groups,
-    and is told which of them have it."""
+    """Return the error of a skill that is not there under the name. A caller who asked for every agent may see all
+    groups, and is told which of them have it."""
     others = [] if folder else sorted(each.folder for each in skills.list_all(db) if each.name == name)
     if not others:
         return NotFound("skill", name, "`gatepost skill list` shows them, and for whom each holds")

@@ -26,7 +26,7 @@ from gatepost.flow.schedule.times import (
     render_moment,
     render_schedule,
 )
-from gatepost.messages.inbound import is_person
+from gatepost.messages.inbound import OPERATOR, is_person
 from gatepost.serve.control.arguments.tasks import (
     AddedTask,
     AddTaskArgs,
@@ -46,7 +46,7 @@ from gatepost.serve.control.arguments.tasks import (
     TaskLogEntry,
     TaskView,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.port import Db
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, tasks

@@ -17,6 +17,7 @@ from gatepost.flow.reports import ErasureReport
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.messages import address as addresses
+from gatepost.messages.inbound import OPERATOR
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments import routes
 from gatepost.serve.control.arguments.users import (
@@ -47,7 +48,7 @@ from gatepost.serve.control.arguments.users import (
     ViewAsUserArgs,
     ViewedPerson,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, newcomers, users
 from gatepost.store.people.newcomers import Entrance, Newcomer

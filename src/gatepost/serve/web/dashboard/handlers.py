@@ -35,7 +35,6 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.form_values import fill_form
 from gatepost.serve.web.dashboard.form_words import ALIASES, ANY_VERB, DEEDS, render_done, render_submit, render_title
 from gatepost.serve.web.dashboard.live import ChangeStreams
-from gatepost.serve.web.dashboard.menu import get_heading, make_menu, make_tabs
 from gatepost.serve.web.dashboard.operation_form import (
     find_result_link,
     is_local_link,
@@ -49,7 +48,7 @@ from gatepost.serve.web.dashboard.operation_form import (
 )
 from gatepost.serve.web.dashboard.refusals import FormRefusal, KnownPlaces, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
+from gatepost.serve.web.dashboard.sidebar import Sidebar, get_heading, make_menu, make_tabs, read_sidebar
 from gatepost.serve.web.dashboard.undo import make_undo
 from gatepost.serve.web.dashboard.view import (
     AgentCards,

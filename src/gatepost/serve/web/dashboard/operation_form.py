@@ -349,7 +349,8 @@ def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
 
 
 def _parse_pairs(argument: ArgumentField, text: str) -> dict[str, Any]:
-    """Where a value may be anything, one that is written like a number, yes or no, or a list is that."""
+    """Read lines of `name=value`. If values may be anything, one that is written like a number, yes or no, or a list is
+    that."""
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     pairs = dict(parse_pairs(lines, argument.name))
     return pairs if get_args(argument.kind)[-1] is str else {name: _read(value) for name, value in pairs.items()}

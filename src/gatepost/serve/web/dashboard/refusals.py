@@ -1,7 +1,7 @@
 """The refusal of an operation in the page's words: the input that it is about, and the ways out as buttons.
 
-An error is written for every surface. Where it names a command, the page has the page or the form of that operation
-in its place, if this person may open it.
+An error is written for every surface. In the place of a command that it names, the page has the page or the form of
+that operation, if this person may open it.
 """
 
 from collections.abc import Callable, Iterable, Mapping

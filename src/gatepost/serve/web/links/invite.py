@@ -1,6 +1,6 @@
 """Invitation links: the page says what an invitation gives, and the person who is signed in accepts it. To open a link
-changes nothing. Who is not signed in chooses a name, if it is for that (`signin/invitation.py`), or is told how to
-accept it in a chat."""
+changes nothing. Somebody who is not signed in chooses a name, if it is for that (`signin/invitation.py`), or is told
+how to accept it in a chat."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response

@@ -101,7 +101,7 @@ async def show_request(request: PageRequest) -> PageView:
 
 
 def make_request_view(asked: PermitDetails) -> PageView:
-    """What it wants comes first, then who asked for it; ids and exact arguments are one click deeper."""
+    """Show its wish first, then who asked for it; ids and exact arguments are one click deeper."""
     blocks: list[Block] = [Note(text=asked.decision)] if asked.decision else []
     if asked.questions:
         blocks += make_question_blocks(asked)

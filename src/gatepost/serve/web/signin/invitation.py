@@ -1,7 +1,7 @@
 """An invitation to the web page signs in somebody who is new here, under a name that they choose. It works once.
 
-Its link shows the same page as every invitation. Who is signed in already accepts it there as who they are. A code that
-is unknown, used up, too old, revoked, or that its maker could no longer give, looks the same.
+Its link shows the same page as every invitation. Somebody who is signed in already accepts it there as who they are. A
+code that is unknown, used up, too old, revoked, or that its maker could no longer give, looks the same.
 """
 
 from starlette.requests import Request

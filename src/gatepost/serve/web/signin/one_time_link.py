@@ -12,6 +12,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import NotFound
 from gatepost.flow.people.page_logins import ONCE, issue_for_person
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.web.json_api import error_response, read_text_field
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_method
 from gatepost.store.people import identities, logins, users
@@ -58,7 +59,7 @@ def _issue_for_person(db: Db, named: str, now: int) -> str:
         known = f"`gatepost user add {named if ':' in named else f'web:user/{named}'}` makes them known"
         raise NotFound("user", named, f"`gatepost user list` shows who there is, {known}")
     identity, token = issue_for_person(db, names[0], now)
-    audit.append(db, audit.AuditRecord(now, "operator", "login", "done", {"person": names[0], "identity": identity}))
+    audit.append(db, audit.AuditRecord(now, OPERATOR, "login", "done", {"person": names[0], "identity": identity}))
     return token
 
 

@@ -1,7 +1,6 @@
 """Signing in by name and password. A name that nobody has, one without a password and a wrong password look alike."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -35,8 +34,8 @@ TOO_MANY = "Too many passwords were tried. Wait a minute, or type `gatepost logi
     order=10,
 )
 class PasswordSignIn:
-    def __init__(self, deps: SignInDeps, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._deps, self._pause, self._limits = deps, pause, PasswordLimits()
+    def __init__(self, deps: SignInDeps) -> None:
+        self._deps, self._limits = deps, PasswordLimits()
 
     def routes(self) -> list[Route]:
         return [Route(f"{PREFIX}/{NAME}", self.sign_in, methods=["POST"])]
@@ -49,7 +48,7 @@ class PasswordSignIn:
         wait = self._limits.admit(peer, user, known)
         if wait is None:
             return error_response("refused", TOO_MANY, 429)
-        await self._pause(wait)
+        await asyncio.sleep(wait)
         stored = await self._deps.store.read(passwords.get, user)
         if not await HASHING.verify(stored.hash if stored else None, password) or stored is None:
             return await self._refuse(peer)

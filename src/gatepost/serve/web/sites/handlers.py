@@ -2,9 +2,14 @@
 
 Nothing here has the power of a cookie: a page is shown in a sandbox, and where it is not public, in a frame of ours and
 by a ticket. Under a group's own name there is no sign-in, so public pages are all that is there.
+
+An agent wrote the page, so it gets an origin of its own that nobody else has: no cookie, no storage, no request with
+the visitor's rights. It loads nothing from other hosts. A page that is not public may hold what nobody else is to see.
+Our policy says where its frame may go, so no script of the agent's carries data elsewhere by leading the browser there.
 """
 
 import hashlib
+import html
 import os
 from collections.abc import Awaitable, Callable
 
@@ -19,6 +24,7 @@ from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import NONCE_BYTES, SealedValue, UnsealError
+from gatepost.core.late_pattern import late_pattern
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.flow import web_routes
@@ -33,17 +39,11 @@ from gatepost.flow.web_routes import (
     render_url,
 )
 from gatepost.serve.web.browser_security import READS, read_allowed
+from gatepost.serve.web.chat_files import PDF_POLICY
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
 from gatepost.serve.web.signin.tickets import WebKeys, decode_text, encode_text
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
-from gatepost.serve.web.sites.site_headers import (
-    ACTIVE,
-    make_frame_headers,
-    make_policy,
-    make_site_headers,
-    render_frame,
-)
+from gatepost.serve.web.sites.site_files import PDF, UNKNOWN_TYPE, FileAbsence, open_site_file
 from gatepost.store.port import Store
 from gatepost.store.web import web_routes as rows
 from gatepost.store.web.web_routes import WebAccess
@@ -59,6 +59,16 @@ TICKET_LASTS = 2 * HOUR
 LONGEST_TICKET = 600  # characters
 TICKET_MARK = "~"  # no folder begins with it
 TICKET_PURPOSE = "site ticket"
+PUBLIC_SANDBOX = "sandbox allow-scripts allow-forms allow-popups"
+FRAMED_SANDBOX = "allow-scripts allow-forms"
+# Browsers that know it open no connection elsewhere for the page: none of WebRTC, and none in advance.
+ALLOWED_CONNECTIONS = {"connection-allowlist": "(response-origin)", "x-dns-prefetch-control": "off"}
+ACTIVE = ("text/html; charset=utf-8", "image/svg+xml", "text/xml; charset=utf-8")
+_HOST = late_pattern(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?\Z")  # what a policy can name
+_STYLE = (
+    "html,body{margin:0;height:100%}body{display:flex;flex-direction:column;font:13px system-ui,sans-serif;"
+    "color-scheme:light dark}p{margin:0;padding:6px 12px;opacity:.75}iframe{flex:1;border:0;width:100%;background:#fff}"
+)
 
 
 class SiteTicket(Struct, frozen=True):
@@ -302,3 +312,61 @@ def _get_raw_path(request: Request) -> str:
     """As it was sent: what it decodes to is decided in one place."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     return bytes(raw).decode("utf-8", "replace")
+
+
+def render_own(host: str, base: str) -> str:
+    """Return the place below `base`, which ends with a slash, as a policy names it."""
+    return f"{host}{base}" if _HOST.match(host) else "'self'"
+
+
+def make_policy(host: str, base: str, *, framed: bool = False) -> str:
+    """`base`: the path below which the page may load something, with a slash at its end."""
+    own = render_own(host, base)
+    sandbox, ancestors = (f"sandbox {FRAMED_SANDBOX}", "self") if framed else (PUBLIC_SANDBOX, "none")
+    return (
+        f"{sandbox}; default-src 'none'; script-src {own} 'unsafe-inline' 'unsafe-eval'; style-src {own}"
+        f" 'unsafe-inline'; img-src {own} data: blob:; font-src {own} data:; media-src {own} data: blob:;"
+        f" connect-src {own}; form-action {own}; manifest-src {own}; worker-src blob:; base-uri 'none';"
+        f" webrtc 'block'; frame-ancestors '{ancestors}'"
+    )
+
+
+def make_site_headers(media_type: str, policy: str, *, public: bool) -> dict[str, str]:
+    """A public file may be loaded by the page beside it, which has no origin: so by each page that knows its address.
+    Any other file is for pages without an origin alone."""
+    headers = {
+        "content-type": media_type,
+        "content-security-policy": PDF_POLICY if media_type == PDF else policy,  # no viewer works in a sandbox
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY" if public else "SAMEORIGIN",
+        "access-control-allow-origin": "*" if public else "null",
+        "cross-origin-resource-policy": "cross-origin",
+        "cross-origin-opener-policy": "unsafe-none",  # a window that such a page opens is as confined as itself
+        "permissions-policy": "microphone=(), camera=(), geolocation=(), payment=(), usb=()",
+        "cache-control": "no-cache" if public else "private, no-cache",
+    }
+    if not public:
+        headers |= ALLOWED_CONNECTIONS
+    if media_type == UNKNOWN_TYPE:
+        headers["content-disposition"] = "attachment"
+    return headers
+
+
+def render_frame(folder: str, address: str) -> str:
+    """Return a page of ours that shows one of an agent's."""
+    named = html.escape(folder)
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>A page of {named}</title><style>{_STYLE}</style>"
+        f"<p>A page that the agent {named} made. Nothing on it leads to other sites.</p>"
+        f'<iframe title="The page of {named}" sandbox="{FRAMED_SANDBOX}" src="{html.escape(address)}"></iframe></html>'
+    )
+
+
+def make_frame_headers(host: str, base: str) -> dict[str, str]:
+    """`base`: below which the frame stays, wherever its scripts would lead it."""
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; frame-src {render_own(host, base)}; base-uri 'none';"
+        " form-action 'none'; webrtc 'block'; frame-ancestors 'none'"
+    )
+    return {"content-security-policy": policy, "cache-control": "no-store", **ALLOWED_CONNECTIONS}
