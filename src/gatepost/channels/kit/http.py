@@ -166,7 +166,7 @@ class PlatformHttp:
         """The same with the response, for its headers and status."""
         effect = not (method in READING if reads is None else reads)
         url = urljoin(self.base_url, path.lstrip("/") if "://" not in path else path)
-        given = {**self._get_headers(url), **(headers or {})}
+        given = {**(self._headers if self._is_own_place(url) else {}), **(headers or {})}
         options: dict[str, Any] = body if timeout is None else {"timeout": timeout, **body}
         try:
             client = await self._get_client()
@@ -226,7 +226,8 @@ class PlatformHttp:
     async def _stream(
         self, method: str, url: str, *, headers: Mapping[str, str] | None = None, **options: Any
     ) -> AsyncIterator[httpx2.Response]:
-        client, given = await self._get_client(), {**self._get_headers(url), **(headers or {})}
+        client = await self._get_client()
+        given = {**(self._headers if self._is_own_place(url) else {}), **(headers or {})}
         async with client.stream(method, url, headers=given, **options) as response:
             self._is_known = True
             yield response
@@ -259,9 +260,6 @@ class PlatformHttp:
                 return end
         lasting = find_certificate_error(error) is not None
         return Unavailable(self.platform, explain_unreached(url, error), lasting=lasting)
-
-    def _get_headers(self, url: str) -> dict[str, str]:
-        return dict(self._headers) if self._is_own_place(url) else {}
 
     def _is_origin(self, url: str) -> bool:
         parts = urlsplit(url)

@@ -5,7 +5,6 @@ turns as fast as they end leaves no moment idle, so each step of another group's
 While others are at work, such groups together begin a bounded number of turns a second. A group by itself has no limit.
 """
 
-import asyncio
 from collections import OrderedDict
 
 TURNS_PER_S = 60.0  # of all groups together that are ahead of their pace: far more than people ask for
@@ -19,11 +18,6 @@ class TurnPace:
     def __init__(self) -> None:
         self._begun: OrderedDict[str, float] = OrderedDict()  # when the last turn of a group was reserved, oldest first
         self._reserved: dict[str, float] = {}  # until when its turns are reserved, for the same groups
-
-    async def wait(self, folder: str) -> None:
-        """Wait until a group may begin a turn."""
-        if wait := self.reserve(folder, asyncio.get_running_loop().time()):
-            await asyncio.sleep(wait)
 
     def reserve(self, folder: str, now: float) -> float:
         """Reserve a turn that is about to begin. Return how many seconds it waits."""

@@ -200,7 +200,8 @@ class RunnerProtocol:
             return False
         self.giving = True
         try:
-            await self.deps.pace.wait(self.session.folder)
+            if wait := self.deps.pace.reserve(self.session.folder, asyncio.get_running_loop().time()):
+                await asyncio.sleep(wait)
             claim, there = await asyncio.gather(self._try_claim(frame), self._port.project())
             await self._answer_claim(frame, claim, there)
         finally:
@@ -214,8 +215,10 @@ class RunnerProtocol:
         claim, rings = None, -1
         self.giving = True
         try:
-            if not frame.turn:
-                await self.deps.pace.wait(self.session.folder)
+            if not frame.turn and (
+                wait := self.deps.pace.reserve(self.session.folder, asyncio.get_running_loop().time())
+            ):
+                await asyncio.sleep(wait)
             while claim is None and rings != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
                 rings = self._port.rings
                 claim = await self._try_claim(frame)
