@@ -5,6 +5,7 @@ does to the gateway is an operation, with the deps of `make_operation_deps`.
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -25,7 +26,7 @@ from gatepost.serve.control.passed_operations import OperationPasser, run_passed
 from gatepost.serve.metrics import GatewayMeasurements, LeaseMeasurements, MetricsPage
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.site import WebDeps, make_site
-from gatepost.store.gateways.gateway_identity import get_gateway_name
+from gatepost.store.gateways.gateway_identity import NAME
 
 
 class DaemonCommands(Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: D
 
 def measure_gateway(gateway: Gateway) -> GatewayMeasurements:
     return GatewayMeasurements(
-        name=get_gateway_name(gateway.config),
+        name=gateway.lease.name if gateway.lease is not None else gateway.config[NAME] or socket.gethostname(),
         started_at=gateway.started_at,
         durations=gateway.durations,
         sessions_awake=len(gateway.sessions.awake),

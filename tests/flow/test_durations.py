@@ -1,5 +1,6 @@
 """A conversation on a whole gateway leaves its durations behind, each once."""
 
+import socket
 from functools import partial
 from pathlib import Path
 
@@ -38,4 +39,5 @@ async def test_a_message_is_counted_from_its_arrival_to_its_answer(tmp_path: Pat
     (answered,) = measured.durations.list_counted(TimedStep.ANSWER)
     (queued,) = measured.durations.list_counted(TimedStep.QUEUE)
     (delivered,) = measured.durations.list_counted(TimedStep.DELIVERY)
+    assert measured.name == socket.gethostname()  # as long as nobody has named it
     assert answered.total_s > queued.total_s + delivered.total_s > 0
