@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs site screenshots grades grades-of-agents lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs site screenshots grades grades-of-agents lock audit release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -97,6 +97,9 @@ grades-of-agents: setup-test  ## grade every provider with its real program (ARG
 lock: setup-test  ## compile the locks anew (ARGS=--keep: only what is new)
 	@$(BIN)/python -m pip install --quiet pip-tools
 	@$(BIN)/python scripts/lock.py $(ARGS)
+
+audit: setup-test  ## look up the locked packages among known vulnerabilities, where a list of them can be reached
+	@$(BIN)/python scripts/audit.py
 
 release: setup-test  ## make a release: VERSION=X.Y.Z (commit, tag, dist; nothing is pushed)
 	@$(BIN)/python scripts/release.py "$(VERSION)"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import click
+import yaml
 
 import agent_tables
 import channel_tables
@@ -32,6 +33,7 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_inputs
 from gatepost.serve.control.openapi import make_openapi
+from gatepost.serve.metric_table import render_table
 from gatepost.store.engine.migrate import list_definitions, list_migrations, migrate, render_schema
 from gatepost.store.migrations import RELEASES
 from gatepost.store.postgres.dialect import render_postgres_schema
@@ -450,6 +452,23 @@ def operations_page() -> str:
     return RELEASED.sub(lambda found: found[1] + "\n" + "\n".join(out) + "\n\n" + found[2], text)
 
 
+MEASURED = re.compile(r"(<!-- metrics: .*? -->\n).*?(<!-- end of metrics -->\n)", re.DOTALL)
+RULES = re.compile(r"(<!-- rules: .*? -->\n).*?(<!-- end of rules -->\n)", re.DOTALL)
+
+
+def monitoring() -> str:
+    """The page on monitoring with its tables of metrics and of alerts."""
+    text = (DOCS / "monitoring.md").read_text(encoding="utf-8")
+    text = MEASURED.sub(lambda found: f"{found[1]}\n{render_table()}\n{found[2]}", text)
+    rules = yaml.safe_load((DOCS.parent / "ops" / "prometheus" / "gatepost.rules.yml").read_text(encoding="utf-8"))
+    out = ["| alert | severity | tells | after |", "|---|---|---|---|"]
+    for each in (rule for group in rules["groups"] for rule in group["rules"] if "alert" in rule):
+        told = re.sub(r"{{ (?:\$labels\.)?\$?(\w+).*? }}", r"*\1*", each["annotations"]["summary"])
+        out.append(f"| `{each['alert']}` | {each['labels']['severity']} | {told} | {each.get('for', 'at once')} |")
+    table = "\n".join(out)
+    return RULES.sub(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", text)
+
+
 SLASH_COMMANDS = re.compile(r"(  slash_commands:\n)(?:    - .*\n)*")
 
 
@@ -504,6 +523,7 @@ def pages() -> dict[str, str]:
         **schemas(),
         "security.md": security(),
         "operations.md": operations_page(),
+        "monitoring.md": monitoring(),
         "channels/slack.md": slack(),
         "platform-rules.md": platform_rules(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),

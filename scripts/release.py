@@ -1,4 +1,5 @@
-"""`make release VERSION=X.Y.Z`: version, changelog section, sdist and wheel, a trial of the wheel, commit and tag.
+"""`make release VERSION=X.Y.Z`: version, changelog section, sdist and wheel, a trial of the wheel, the files beside
+them (`release_files`), commit and tag.
 
 Nothing is pushed. Everything is checked before anything is changed, and a failure puts the files back.
 """
@@ -9,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import release_files
+from lock import LOCKS
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSION_FILE, CHANGELOG = ROOT / "src" / "gatepost" / "__init__.py", ROOT / "CHANGELOG.md"
@@ -68,6 +72,14 @@ def build(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+def add_files(wheel: Path, changelog: str, version: str, day: str) -> None:
+    locks = [ROOT / name for name in LOCKS]
+    try:
+        release_files.write_beside(wheel, locks, changelog, version, f"{day}T00:00:00Z")
+    except ValueError as error:
+        raise ReleaseError(str(error)) from None
+
+
 def release(version: str, day: str) -> None:
     code, changes = VERSION_FILE.read_text(encoding="utf-8"), CHANGELOG.read_text(encoding="utf-8")
     current = current_version(code)
@@ -81,14 +93,17 @@ def release(version: str, day: str) -> None:
         VERSION_FILE.write_text(code.replace(f'"{current}"', f'"{version}"'), encoding="utf-8")
         CHANGELOG.write_text(section, encoding="utf-8")
         made = build(ROOT / "dist" / version)
-        try_wheel(next(each for each in made if each.match("gatepost-*.whl")), version)
+        wheel = next(each for each in made if each.match("gatepost-*.whl"))
+        try_wheel(wheel, version)
+        add_files(wheel, section, version, day)
     except BaseException:
         VERSION_FILE.write_text(code, encoding="utf-8")
         CHANGELOG.write_text(changes, encoding="utf-8")
         raise
     run("git", "commit", "--quiet", "-am", f"Release {version}")
     run("git", "tag", "-a", f"v{version}", "-m", f"Gatepost {version}")
-    print(f"v{version} is committed and tagged; dist/{version} has {', '.join(each.name for each in made)}")
+    names = ", ".join(sorted(each.name for each in wheel.parent.iterdir()))
+    print(f"v{version} is committed and tagged; dist/{version} has {names}")
 
 
 def main() -> int:

@@ -50,6 +50,7 @@ MORE = {  # with --all only: they take long to install and to run
     "haproxy": ("haproxy",),
     "faketime": ("faketime",),
     "age": ("age",),
+    "prometheus": ("prometheus",),
 }
 # Those that a system would start, now and with each start of the machine.
 SERVICES = {
@@ -62,6 +63,7 @@ SERVICES = {
     "postfix": ("postfix",),
     "pgbouncer": ("pgbouncer",),
     "haproxy": ("haproxy",),
+    "prometheus": ("prometheus",),
 }
 POLICY = Path("/usr/sbin/policy-rc.d")  # says whether an installed service is started; where it is none, all are
 ANSWERS = "postfix postfix/main_mailer_type select No configuration\n"  # else it makes this machine a mail server
@@ -74,6 +76,7 @@ AGENTS = {
 # With --all only, each in an environment of its own: their packages must not mix with ours.
 SYNAPSE = "matrix-synapse==1.163.2"
 SCHEMATHESIS = "schemathesis==4.32.5"
+CYCLONEDX = "cyclonedx-bom==7.5.0"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
 AXE = "axe-core@4.14.0"  # with --all only: judges whether everybody can use the pages
 WHAT_FOR = {
@@ -96,6 +99,7 @@ WHAT_FOR = {
     "pgbouncer": "a pooler before the database",
     "haproxy": "several gateways behind a load balancer",
     "faketime": "gateways whose clocks differ",
+    "prometheus": "the rules and the dashboard of monitoring",
     "age": "sealed backups with the program that others open them by",
 }
 
@@ -246,6 +250,8 @@ def main() -> int:
         print("setup: axe-core is not here, the pages are not judged by it", flush=True)
     if everything and not install_apart("schemathesis", SCHEMATHESIS, "schemathesis"):
         print("setup: Schemathesis is not here, the API is not tried out by it", flush=True)
+    if everything and not install_apart("cyclonedx", CYCLONEDX, "cyclonedx-py"):
+        print("setup: cyclonedx-py is not here, a bill of materials is not held against its schema", flush=True)
     if everything and not install_apart("synapse", SYNAPSE, "synapse_homeserver"):
         print("setup: Synapse is not here, the tests of Matrix with a real homeserver will be skipped", flush=True)
     return 0

@@ -121,6 +121,13 @@ def test_the_settings_that_are_named_exist(page: Path) -> None:
     assert {name for name in named if name.partition(".")[0] in prefixes} - known - examples == set()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
+def test_the_addresses_of_health_that_are_named_are_served(page: Path) -> None:
+    served = (ROOT / "src" / "gatepost" / "serve" / "web" / "api_routes.py").read_text(encoding="utf-8")
+    named = re.findall(r"`(/[a-z]+z)`", page.read_text(encoding="utf-8"))
+    assert [each for each in named if f'Route("{each}"' not in served] == []
+
+
 def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
     env = {**os.environ, "GATEPOST_HOME": str(tmp_path / "home")}
 

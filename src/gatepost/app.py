@@ -122,6 +122,8 @@ class Gateway:
         self.store = self._open_store()
         self.passing = FilePassing(self.store, clock, home.media) if self.lease is not None else None
         deps = self._make_deps()
+        self.durations = deps.durations
+        self.watchdog.on_tick(self.durations.count_noted)
         channels = make_channels(deps, extra or {})
         self.kinds, self.adapters, self.supervisor = channels.kinds, channels.adapters, channels.supervisor
         self.channels, self.typing, self.pump = channels.instances, channels.typing, channels.pump

@@ -5,6 +5,7 @@ A page of the web site is a route in `serve/web/site.py`. The parts that it work
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from gatepost.app import Gateway
+from gatepost.core.process.keeper_process import read_clock
 from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.trial import run_trial
 from gatepost.serve.agents import mcp_servers
@@ -21,9 +23,10 @@ from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.passed_operations import OperationPasser, run_passed
-from gatepost.serve.metrics import GatewayMeasurements, MetricsPage
+from gatepost.serve.metrics import GatewayMeasurements, LeaseMeasurements, MetricsPage
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.site import WebDeps, make_site
+from gatepost.store.gateways.gateway_identity import NAME
 
 
 class DaemonCommands(Struct, frozen=True, kw_only=True):
@@ -99,13 +102,28 @@ def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: D
 
 def measure_gateway(gateway: Gateway) -> GatewayMeasurements:
     return GatewayMeasurements(
+        name=gateway.lease.name if gateway.lease is not None else gateway.config[NAME] or socket.gethostname(),
         started_at=gateway.started_at,
+        durations=gateway.durations,
         sessions_awake=len(gateway.sessions.awake),
         sessions_waiting=gateway.sessions.waiting,
-        slow_steps=gateway.watchdog.count,
+        slow_steps=tuple(gateway.watchdog.list_totals()),
         refused_writes=gateway.store.refused_writes,
         channels=tuple(gateway.supervisor.list_reports()),
         traces=gateway.traces.get_counts(),
+        facts=gateway.alerts.facts,
+        lease=_measure_lease(gateway),
+    )
+
+
+def _measure_lease(gateway: Gateway) -> LeaseMeasurements | None:
+    if gateway.lease is None or gateway.membership is None:
+        return None
+    return LeaseMeasurements(
+        in_contact=gateway.lease.in_contact,
+        left_s=max(gateway.lease.stops_at - read_clock(), 0.0),
+        takeovers=gateway.membership.takeovers,
+        duties=len(gateway.duties.list_held()),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.durations import TimedStep
 from gatepost.egress import call_payments, request_bodies
 from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
@@ -54,6 +55,8 @@ async def test_a_call_goes_out_with_the_key_and_is_booked_as_measured(way: Any) 
     assert "bearer" not in head and "cookie" not in head
     assert way.purse.booked == [(10 * 3 + 5 * 15, TokenCounts(input=10, output=5))]
     assert way.purse.spenders[0].folder == "acme/eng"
+    (counted,) = way.models.durations.list_counted(TimedStep.MODEL_CALL)
+    assert (counted.label, sum(counted.counts)) == ("anthropic", 1) and counted.total_s > 0
     assert [each.target for each in await way.log()] == ["anthropic /messages"]
 
 
@@ -62,6 +65,7 @@ async def test_a_key_that_is_too_short_to_be_struck_out_is_not_used(way: Any) ->
     answer = await way.post(MESSAGES, ASK)
     assert answer.status == 502 and "ANTHROPIC_API_KEY has fewer than 8 characters" in answer.text
     assert way.vendor.heads == []
+    assert list(way.models.durations.list_counted(TimedStep.MODEL_CALL)) == []  # nothing was asked of a model
 
 
 async def test_a_subscription_token_is_sent_as_such(way: Any) -> None:

@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core import log
+from gatepost.core.clock import to_microseconds
+from gatepost.core.durations import Durations, TimedStep
 from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import bound_values, has_few_values
 from gatepost.core.process.fencing import FenceCheck, always, check_contact
@@ -222,6 +224,7 @@ class ModelProxy:
         self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
         self.move(config)
         self._may_act, self._upstream = may_act, Upstream(may_act)
+        self.durations = Durations()
         self._till = CallPayments(purse)
         self._counted = CountedPrompts()
         self._every_judge = BoundedThreadPool(MOST_JUDGES)
@@ -290,7 +293,13 @@ class ModelProxy:
             try:
                 await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
             finally:  # clients hang up as soon as they have the end
+                self._count_call(order, bill)
                 self._learn(asked, bill)
+
+    def _count_call(self, order: ModelRequest, bill: Bill) -> None:
+        """Count how long a call took that was made, whatever ended it."""
+        if bill.started_at is not None:
+            self.durations.note((TimedStep.MODEL_CALL, order.endpoint.vendor, to_microseconds(bill.seconds)))
 
     @asynccontextmanager
     async def _paid(
@@ -371,7 +380,10 @@ class ModelProxy:
         )
         async with self._till.paid(order.spender, hearing) as bill:
             body = await self._judge(order, raw, recording.render)
-            await self._call(order, await self._key(order), body, bill, kind=recording.kind)
+            try:
+                await self._call(order, await self._key(order), body, bill, kind=recording.kind)
+            finally:
+                self._count_call(order, bill)
 
     async def _judge(self, order: ModelRequest, raw: bytes, work: Callable[[], T]) -> T:
         """A body that is much work off the loop: one at a time of a session, few of all."""

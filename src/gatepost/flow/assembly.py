@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind, SpecOrigin
 from gatepost.core.clock import Clock, ListeningTime
+from gatepost.core.durations import Durations
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.fencing import FenceCheck, always
@@ -83,6 +84,7 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     passing: FilePassing | None = None  # None: there are no other gateways
     shared: bool = False  # other gateways write to the store, too
     may_act: FenceCheck = always  # False: others may believe that this gateway is dead
+    durations: Durations = field(default_factory=Durations)  # of what is counted for `/metrics`
 
 
 class ChannelAssembly(Struct, frozen=True, kw_only=True):
@@ -104,7 +106,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     drafts = DraftRelay(adapters, GrowingMessages(deps.store, deps.clock, channels, deps.events), channels.shows_drafts)
     channels.get_draft = drafts.get_text
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, adapters, channels, deps.events, deps.owner, deps.duties)
-    pump.may_act = deps.may_act
+    pump.may_act, pump.durations = deps.may_act, deps.durations
     pump.set_files(deps.home.media, deps.passing)
     supervisor.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
@@ -181,6 +183,7 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
     find_model = partial(effective_group.find_model, config=deps.config)
     asker = ModelPricing(deps.store, deps.clock, deps.events, channels.instances, read_rules(deps.config), find_model)
     models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act, asker)
+    models.durations = deps.durations
     hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.instances)
     egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
     return EgressAssembly(prices=prices, models=models, purse=purse, keys=keys, hosts=hosts, deps=egress)
@@ -226,6 +229,8 @@ def make_tools(
         shared=deps.shared,
         passing=deps.passing,
     )
+    dispatch = Dispatch(tools, of_tools)
+    dispatch.durations = deps.durations
     return ToolAssembly(
         tools=tools,
         connectors=connectors,
@@ -236,7 +241,7 @@ def make_tools(
         questions=questions,
         meanings=meanings,
         deps=of_tools,
-        dispatch=Dispatch(tools, of_tools),
+        dispatch=dispatch,
     )
 
 
@@ -275,6 +280,7 @@ def make_sessions(
             passing=deps.passing,
             files=deps.files,
             listening=ListeningTime(deps.clock),
+            durations=deps.durations,
         )
     )
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
 from gatepost.access.tiers import covers, may_act_on
 from gatepost.core import log
+from gatepost.core.durations import Durations, TimedStep
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.json_limits import DEEPEST, check_depth
 from gatepost.core.records import replace
@@ -122,6 +123,7 @@ class Dispatch:
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
         self.audit = CallAudit(deps.store, deps.clock)
+        self.durations = Durations()
         deps.events.on_tools(self._forget)
         deps.events.on_group(self._forget)
 
@@ -290,6 +292,8 @@ class Dispatch:
                 note.unless = call.is_committed
                 self.audit.add(note, "cancelled")
             raise
+        finally:
+            self.durations.note((TimedStep.TOOL_CALL, "", self._deps.clock.now() - note.at))
         if answer.failed:
             self.audit.add(note, "failed", answer.text)
         elif not call.recorded:

@@ -5,16 +5,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.records import replace
-from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.metrics import GatewayMeasurements
-from gatepost.serve.metrics_text import render_metrics
 from gatepost.serve.rate_limit import PeerRateLimiter
-from gatepost.serve.telemetry.trace_export import ExportCounts
-from gatepost.store.money.ledger import measure
 from gatepost.store.people import users
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import api_tokens, audit
@@ -165,36 +159,6 @@ def test_tokens_are_bounded_and_old_ones_make_way(db: Db) -> None:
         assert api_tokens.add(db, new, f"secret-{number}", now) is not None
     assert api_tokens.add(db, new, "one more", now) is None
     assert api_tokens.add(db, new, "later", now + 2 * DAY) is not None
-
-
-REPORT = ChannelReport(instance="tg", kind="telegram", state=ChannelState.ENDED, since_at=1, restarts=3)
-NUMBERS = GatewayMeasurements(
-    started_at=5_000_000, sessions_awake=2, sessions_waiting=1, slow_steps=4, refused_writes=7, channels=(REPORT,)
-)
-
-
-def test_the_numbers_are_those_of_the_store_and_of_the_process(db: Db) -> None:
-    lines = render_metrics(measure(db, SystemClock().now()), NUMBERS).decode().splitlines()
-    for line in (
-        "gatepost_messages_total 0.0",
-        'gatepost_open_messages{direction="in"} 0.0',
-        "gatepost_sessions_awake 2.0",
-        "gatepost_slow_steps_total 4.0",
-        "gatepost_refused_writes_total 7.0",
-        "gatepost_start_time_seconds 5.0",
-        'gatepost_channel_up{channel="tg",kind="telegram"} 0.0',
-        'gatepost_channel_restarts_total{channel="tg",kind="telegram"} 3.0',
-    ):
-        assert line in lines
-    assert any(line.startswith("process_resident_memory_bytes") for line in lines)
-    assert not any("trace" in line for line in lines)
-
-
-def test_traces_are_counted_if_they_are_on(db: Db) -> None:
-    numbers = replace(NUMBERS, traces=ExportCounts(sent=9, dropped=2, skipped=1))
-    lines = render_metrics(measure(db, SystemClock().now()), numbers).decode().splitlines()
-    assert "gatepost_trace_spans_sent_total 9.0" in lines and "gatepost_trace_spans_dropped_total 2.0" in lines
-    assert "gatepost_trace_steps_skipped_total 1.0" in lines
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,13 @@ LIMIT_S = 0.05
 LOOK_S = 0.01  # between two looks at a loop that does not answer
 SAID_AGAIN_S = 60.0  # the same name is logged so often at most
 MOST_NAMES = 200
+LOOP, WRITER = PLACES = ("loop", "writer")
 
 _log = log.get("watchdog")
 
 
 class SlowStep(Struct, frozen=True):
-    where: str  # loop, or writer
+    where: str  # one of PLACES
     name: str
     wall: float  # seconds
     cpu: float
@@ -44,6 +45,12 @@ class SlowStep(Struct, frozen=True):
         return f"{self.where}: {self.name}" if self.name else ""
 
 
+class SlowStepTotal(Struct, frozen=True):
+    where: str
+    count: int
+    seconds: float
+
+
 NO_STEP = SlowStep("", "", 0.0, 0.0)
 
 
@@ -51,6 +58,7 @@ class Watchdog:
     def __init__(self, *, limit: float = LIMIT_S, every: float = EVERY_S.default) -> None:
         self._limit, self._every = limit, every
         self._counts: dict[str, int] = {}
+        self._lasted: dict[str, float] = {}
         self._said: dict[tuple[str, str], float] = {}
         self.worst = NO_STEP  # by the clock …
         self.busiest = NO_STEP  # … and by the processor
@@ -62,6 +70,10 @@ class Watchdog:
     def count(self) -> int:
         return sum(self._counts.values())
 
+    def list_totals(self) -> list[SlowStepTotal]:
+        """Return how many steps were slow, by place."""
+        return [SlowStepTotal(each, self._counts.get(each, 0), self._lasted.get(each, 0.0)) for each in PLACES]
+
     def on_tick(self, check: Callable[[], None]) -> None:
         """Called in the watchdog's thread with every beat."""
         self._checks.append(check)
@@ -70,6 +82,7 @@ class Watchdog:
         """A step that was slow; from any thread."""
         step = SlowStep(where, name, wall, cpu)
         self._counts[where] = self._counts.get(where, 0) + 1
+        self._lasted[where] = self._lasted.get(where, 0.0) + wall
         if self.worst is NO_STEP or wall > self.worst.wall:
             self.worst = step
         if self.busiest is NO_STEP or cpu > self.busiest.cpu:
@@ -84,7 +97,7 @@ class Watchdog:
             _log.warning("a step took long", where=where, step=name, ms=round(wall * 1000), cpu_ms=round(cpu * 1000))
 
     def report_slow_unit(self, name: str, wall: float, cpu: float) -> None:
-        self.report("writer", name, wall, cpu)
+        self.report(WRITER, name, wall, cpu)
 
     @contextmanager
     def watching(self, loop: asyncio.AbstractEventLoop) -> Iterator["Watchdog"]:
@@ -110,7 +123,7 @@ class Watchdog:
                 return
             name = self._sample(beat, ident)
             if (wall := time.monotonic() - began) > self._limit and not self._stop.is_set():
-                self.report("loop", name, wall, (beat.cpu or cpu_of()) - cpu)
+                self.report(LOOP, name, wall, (beat.cpu or cpu_of()) - cpu)
 
     def _sample(self, beat: "_Heartbeat", ident: int) -> str:
         """Wait for the answer; what the loop's thread was mostly seen to do meanwhile."""

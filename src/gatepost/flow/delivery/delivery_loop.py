@@ -18,6 +18,7 @@ import anyio
 from gatepost.channels.contract import Channel, ChannelEnded, LateFailure
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.durations import AnsweredTurn, Durations, TimedStep
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
@@ -53,6 +54,7 @@ LAST_WORDS_S = 4.0  # for a send in flight when the gateway stops, within what t
 LONGEST_SLEEP_S = 30.0  # a lane that waits looks again after this, should the clock have jumped
 FAIR_SHARE = 64  # messages, before a lane makes room for one that waits
 STORE_PAUSE_S = 1.0
+FIRST_PART = 1  # of the results of a turn, by which a runner counts them
 FRESH = 20 * SECOND  # rows in a queue are marked as looked at this often
 
 
@@ -89,6 +91,7 @@ class DeliveryLoop:
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
+        self.durations = Durations()
         self._events = events
         events.on_room(self._room_changed)
 
@@ -296,6 +299,12 @@ class DeliveryLoop:
             if isinstance(job, SendJob):
                 outcome = await self._sender.send(job)
                 count += 1
+                if outcome.state is EffectState.SENT and job.effect.origin is not EffectOrigin.STATUS:
+                    now = self._clock.now()
+                    self.durations.note((TimedStep.DELIVERY, lane.instance, now - job.effect.created_at))
+                    turn_id = job.effect.turn_id
+                    if turn_id is not None and job.effect.key == f"{turn_id}/{job.effect.attempt}/{FIRST_PART}":
+                        self.durations.answered.append(AnsweredTurn(lane.instance, turn_id, now))
             else:
                 self._pace.give_back(*lane)
                 if isinstance(job, WaitUntil):

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gatepost.core.clock import Clock, ListeningTime, to_microseconds
+from gatepost.core.durations import Durations
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.thread_pools import FairThreadPool
@@ -81,6 +82,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)
     shortage: HostShortage = field(default_factory=HostShortage)
     pace: TurnPace = field(default_factory=TurnPace)
+    durations: Durations = field(default_factory=Durations)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 
     @property

@@ -27,7 +27,7 @@ from gatepost.serve.alerts.alert_plan import (
     plan_messages,
     read_quiet_hours,
 )
-from gatepost.serve.alerts.conditions import CONDITIONS, SeenConditions, find_conditions
+from gatepost.serve.alerts.conditions import CONDITIONS, AlertFacts, SeenConditions, find_conditions
 from gatepost.store.gateways import alerts
 from gatepost.store.port import Db, LockKind
 
@@ -60,6 +60,7 @@ class AlertLoop:
         self._forget_troubles = forget_troubles
         self._reader = AlertFactReader(sources)
         self._quiet = read_quiet_hours(sources.config)
+        self.facts: AlertFacts | None = None  # of the last look
 
     async def run(self) -> None:
         """Until cancelled. Channels get a moment to begin."""
@@ -69,7 +70,7 @@ class AlertLoop:
 
     async def check(self) -> None:
         """Look once. Nothing is written unless something changes."""
-        facts = await self._reader.read()
+        self.facts = facts = await self._reader.read()
         gateway, tells = self._sources.gateway, self._sources.looks_for_all()
         wanted = [each for each in CONDITIONS.values() if each.is_local or tells]
         look = AlertLook(

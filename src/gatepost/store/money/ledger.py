@@ -10,6 +10,8 @@ from gatepost.core.record_fields import ShownAs, shown
 from gatepost.messages.inbound import Direction
 from gatepost.store.engine.table import make_row_parser
 from gatepost.store.gateways import alerts, gateways
+from gatepost.store.gateways.gateway_checks import is_living
+from gatepost.store.gateways.gateways import GatewayRow, GatewayState
 from gatepost.store.messages import inbox, message_steps, messages, outbox
 from gatepost.store.messages.messages import Message
 from gatepost.store.money import costs
@@ -21,6 +23,8 @@ GRACE = 60 * SECOND
 LATE = 5 * SECOND  # what became due a moment ago, as all does that waited for a gateway to start, is not overdue yet
 FARTHEST = 600 * SECOND  # no open row waits longer than this for its next look
 MOST_REQUESTS = 50  # of one turn, in a trace
+MOST_NAMED = 500  # turns in one statement
+MOST_NEWEST = 1000  # messages among which a measurement looks for those without a row
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
@@ -229,6 +233,14 @@ def reset_due_times(db: Db, now: int) -> None:
         db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))
 
 
+class GatewayMeasurement(Struct, frozen=True):
+    """`left_s`: how long its lease still lasts."""
+
+    name: str
+    state: GatewayState
+    left_s: float
+
+
 class StoreMeasurements(Struct, frozen=True, kw_only=True):
     """Numbers for those who watch a gateway. No names. A large ledger costs no more than a small one.
 
@@ -244,12 +256,17 @@ class StoreMeasurements(Struct, frozen=True, kw_only=True):
     active_tasks: int
     cost_micro: int
     alerts: dict[str, int]  # that are open, by condition
+    unaccounted: int
+    overdue: int
+    gateways: tuple[GatewayMeasurement, ...] = ()  # of several
+    free_duties: int = 0  # that no gateway has
 
 
 def measure(db: Db, now: int) -> StoreMeasurements:
     inbound, oldest_in = _get_open(db, "inbox", inbox.OPEN)
     outbound, oldest_out = _get_open(db, "outbox", _OPEN_OUT)
     oldest = min(now, oldest_in or now, oldest_out or now)
+    status = check(db, now, newest=MOST_NEWEST)
     return StoreMeasurements(
         messages=_get_number(db, "SELECT COALESCE(MAX(id), 0) FROM messages"),
         open_inbound=inbound,
@@ -260,7 +277,31 @@ def measure(db: Db, now: int) -> StoreMeasurements:
         active_tasks=_get_number(db, "SELECT COUNT(*) FROM tasks WHERE state = 'active'"),
         cost_micro=_get_number(db, "SELECT COALESCE(SUM(micro), 0) FROM costs WHERE at >= ?", now - now % DAY),
         alerts=alerts.count_open(db),
+        unaccounted=status.unaccounted,
+        overdue=status.overdue,
+        gateways=tuple(_measure_gateway(each, now) for each in gateways.list_all(db)),
+        free_duties=sum(not each for each in gateways.list_duties(db).values()),
     )
+
+
+def _measure_gateway(row: GatewayRow, now: int) -> GatewayMeasurement:
+    """One whose lease is over is gone, although nobody may have said so yet."""
+    state = row.state if is_living(row, now) else GatewayState.GONE
+    return GatewayMeasurement(row.name, state, max(row.until - now, 0) / SECOND if state != GatewayState.GONE else 0.0)
+
+
+def list_arrivals(db: Db, turn_ids: Sequence[str]) -> dict[str, int]:
+    """Return when the first message of each turn came, by turn."""
+    found: dict[str, int] = {}
+    for at in range(0, len(turn_ids), MOST_NAMED):
+        some = turn_ids[at : at + MOST_NAMED]
+        rows = db.rows(
+            "SELECT i.turn_id, MIN(m.accepted_at) FROM inbox i JOIN messages m ON m.id = i.message_id"
+            f" WHERE i.turn_id IN ({', '.join('?' * len(some))}) AND i.mode <> 'observe' GROUP BY i.turn_id",
+            tuple(some),
+        )
+        found |= {str(turn_id): int(accepted_at) for turn_id, accepted_at in rows}
+    return found
 
 
 def check_answers(db: Db) -> int:

@@ -33,7 +33,7 @@ _WAITING = (
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
     " i.state, i.next_at, i.message_id, i.continues,"
     " CASE WHEN m.event = 'message' AND m.kind = 'chat' THEN COALESCE(m.platform_id, '') ELSE '' END,"
-    " CASE WHEN i.state = 'retry' THEN COALESCE(i.turn_id, '') ELSE '' END"
+    " CASE WHEN i.state = 'retry' THEN COALESCE(i.turn_id, '') ELSE '' END, i.created_at"
 )
 
 
@@ -57,6 +57,7 @@ class WaitingRow(Struct, frozen=True):
     continues: str  # the turns that worked on it before a restore
     readable: str  # the platform's id of a person's message; '' for edits, reactions and the gateway's own words
     earlier: str  # the turn that had it before and did not come as far as the provider; '' for none
+    created_at: int
 
     @property
     def alone(self) -> bool:
@@ -183,6 +184,7 @@ class TurnClaim(Struct, frozen=True):
     more: bool = True  # False: nothing else was waiting that could be claimed now
     compacts: bool = False  # its conversation is to be made shorter by it
     read: tuple[str, ...] = ()  # messages of people that are claimed here first, by their ids on the platform
+    waited: int | None = None  # microseconds of the first of them in the queue; None: it was claimed before
 
 
 def claim(
@@ -263,6 +265,7 @@ def claim_waiting(
         returning=found.away,
         compacts=first.mode is InboxMode.COMPACT,
         read=tuple(row.readable for row in batch if row.readable),
+        waited=now - first.created_at if first.state is InboxState.QUEUED else None,
     )
 
 

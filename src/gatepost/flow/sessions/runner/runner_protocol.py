@@ -15,6 +15,7 @@ import msgspec
 
 from gatepost.core import log
 from gatepost.core.clock import to_microseconds
+from gatepost.core.durations import TimedStep
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
@@ -239,6 +240,8 @@ class RunnerProtocol:
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
                 self.deps.events.room(*ended)
+            if claim is not None and claim.waited is not None:
+                self.deps.durations.note((TimedStep.QUEUE, "", claim.waited))
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None or self._compacting:
             return None
