@@ -16,7 +16,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
-from gatepost.store.schedule import tasks
+from gatepost.store.schedule import scheduled_texts, tasks
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskState
 from gatepost.store.sessions import group_copy, groups, pinned_rules, sessions
 from gatepost.store.sessions.group_copy import GroupCopy, list_below, put_back, read_copy
@@ -179,6 +179,22 @@ async def test_a_task_that_went_on_keeps_its_time_and_one_that_would_be_due_at_o
     await store.write(put_back, copy, later)
     held = await store.read(get_task)
     assert (held.state, held.reason) == (TaskState.PAUSED, group_copy.REASON)
+
+
+@pytest.mark.parametrize(
+    ("change", "agreed"),
+    [("text = 'Buy now!'", 0), ("address = 'fake:2'", 0), ("thread = 't'", 0), ("title = 'Offers'", 1)],
+)
+async def test_nobody_agreed_to_words_of_a_task_that_come_back(
+    store: Store, copy: GroupCopy, change: str, agreed: int
+) -> None:
+    """What was agreed to is the text of now, in the room of now."""
+    task = await store.read(get_task)
+    await store.write(lambda db: db.run(f"UPDATE tasks SET {change} WHERE id = ?", (task.id,)))
+    await store.write(scheduled_texts.add_agreed, task.id, [("acme", "hold send")])
+    await store.write(put_back, copy, NOW)
+    assert (await store.read(get_task)).text == "Good morning."
+    assert len(await store.read(scheduled_texts.list_agreed, task.id)) == agreed
 
 
 async def test_rows_whose_numbers_are_another_agents_by_now_are_refused_whole(store: Store, copy: GroupCopy) -> None:

@@ -16,6 +16,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store.engine.sqlite_copy import read_sqlite
 from gatepost.store.engine.store_copy import BATCH
 from gatepost.store.port import Db, Row
+from gatepost.store.schedule import scheduled_texts, tasks
 from gatepost.store.schedule.tasks import TaskState
 
 REASON = "restored"  # of a task that is paused or over because of it
@@ -203,7 +204,8 @@ def _find_known_messages(db: Db, copy: GroupCopy) -> set[int]:
 
 
 def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
-    """A task that goes on as it did keeps its next time. One that would be due at once is paused: it ran, perhaps."""
+    """A task that goes on as it did keeps its next time. One that would be due at once is paused: it ran, perhaps. Of
+    one that says something else now than then, nobody agreed to what comes back."""
     rows = db.rows(
         f"SELECT id, schedule, every, zone, state, {', '.join(TIMING)} FROM tasks WHERE folder = ?", (copy.folder,)
     )
@@ -221,9 +223,13 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
         if is_new:
             _insert(db, "tasks", [each])
         else:
+            before = tasks.get(db, each["id"])
             names = [name for name in each if name not in ("id", "folder")]
             values = (*(each[name] for name in names), each["id"])
             db.run(f"UPDATE tasks SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?", values)
+            after = tasks.get(db, each["id"])
+            if before is not None and after is not None and before.spoken != after.spoken:
+                scheduled_texts.remove_agreed(db, after.id)
     _insert(db, "task_origins", copy.get("task_origins"), "ON CONFLICT DO NOTHING")
     for task_id in present.keys() - {each["id"] for each in wanted}:
         db.run(

@@ -116,7 +116,11 @@ def test_a_line_of_the_table_offers_to_allow_only_what_it_shows_whole(text: str,
 @pytest.mark.parametrize(
     "more",
     [
-        {"name": "forward", "input": {"sourceMsgId": 5, "chatJid": "tg:1"}, "preview": "Message 5: the password is 1234"},
+        {
+            "name": "forward",
+            "input": {"sourceMsgId": 5, "chatJid": "tg:1"},
+            "preview": "Message 5: the password is 1234",
+        },
         {"input": {"text": "pay \u202e001\u202c"}},
         {"input": {"text": "0123456789abcdef" * 4}},
         {"kind": RequestKind.PLAN, "input": {"plan": "Tidy up."}, "next_mode_id": "bypassPermissions"},
