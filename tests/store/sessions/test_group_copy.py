@@ -1,6 +1,7 @@
 """One agent's rows, put back from an older store: its own as they were, and nobody else's touched."""
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
-from gatepost.store.schedule import scheduled_texts, tasks
+from gatepost.store.schedule import retention, scheduled_texts, tasks
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskState
 from gatepost.store.sessions import group_copy, groups, pinned_rules, sessions
 from gatepost.store.sessions.group_copy import GroupCopy, list_below, put_back, read_copy
@@ -123,6 +124,10 @@ async def copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
     """Of a store that went on: both have what was there when it was copied."""
     await store.write(seed)
     await store.write(add_people)
+    return await make_copy(store, tmp_path, empty_store)
+
+
+async def make_copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
     path = Path(shutil.copy(empty_store, tmp_path / "then.db"))
     connection = connect(path)
     then = SqliteDb(connection)
@@ -233,6 +238,49 @@ async def test_nothing_of_somebody_who_was_forgotten_since_comes_back(
     with pytest.raises(Invalid, match="forgotten since"):
         await store.write(put_back, copy, NOW)
     assert await store.read(show, "acme") == before
+
+
+STRANGER = "fake:user/stranger"
+
+
+def add_words(db: Db, sender: str, folder: str, number: int) -> int:
+    said = NewMessage(
+        instance="fake",
+        address="fake:1",
+        direction=Direction.IN,
+        platform_id=str(number),
+        sender=sender,
+        text="x",
+        at=NOW,
+    )
+    message = messages.accept(db, said, NOW)
+    assert message is not None
+    session = next(each for each in sessions.list_open(db) if each.folder == folder)
+    inbox.enqueue(db, message, session.id, folder, "guest", NOW)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "older", "refused"),
+    [("acme", True, True), ("beta", True, False), ("acme", False, False)],
+)
+async def test_the_words_of_a_stranger_who_was_forgotten_since_do_not_come_back(
+    store: Store, tmp_path: Path, empty_store: Path, forgotten: str, older: bool, refused: bool
+) -> None:
+    """Nobody knows a stranger, before and after. `older`: there are messages of before theirs; else all of then were
+    removed because they were old."""
+    await store.write(seed)
+    earlier = await store.write(add_words, "fake:user/other", "beta", 1)
+    ids = {
+        folder: await store.write(add_words, f"{STRANGER}/{folder}", folder, 2 + at)
+        for at, folder in enumerate(("acme", "beta"))
+    }
+    copy = await make_copy(store, tmp_path, empty_store)
+    gone = [ids[forgotten], *([] if older else [earlier])]
+    for each in gone:
+        await store.write(retention.remove_message, each)
+    with pytest.raises(Invalid, match="forgotten since") if refused else nullcontext():
+        await store.write(put_back, copy, NOW)
 
 
 async def test_somebody_else_who_was_forgotten_and_somebody_who_was_joined_hinder_nothing(

@@ -64,6 +64,12 @@ _PEOPLE = (
     " UNION SELECT created_by FROM tasks WHERE folder = ?) w"
     " LEFT JOIN identities i ON i.identity = w.name) ORDER BY u.id"
 )
+# The newest message of everybody whose words it had, also of strangers. Only who is forgotten loses it, unless all that
+# is as old was removed.
+_NEWEST = (
+    "SELECT MAX(m.id) FROM inbox e JOIN messages m ON m.id = e.message_id WHERE e.folder = ? AND m.direction = 'in'"
+    " GROUP BY m.sender"
+)
 
 
 class CopiedRows(Struct, frozen=True):
@@ -79,6 +85,7 @@ class GroupCopy(Struct, frozen=True):
     tables: Mapping[str, CopiedRows]
     below: tuple[str, ...] = ()  # the groups below it, whose folders lie in its own
     people: tuple[str, ...] = ()  # who were known and had to do with it
+    newest: tuple[int, ...] = ()  # of each who wrote to it: the message
 
     def get(self, table: str) -> list[dict[str, Any]]:
         return self.tables[table].as_dicts()
@@ -95,9 +102,10 @@ def read_copy(path: Path, folder: str) -> GroupCopy:
         tables = {name: _read(found.db, name, columns[name], folder) for name in _CONDITIONS}
         below = list_below(found.db, folder)
         people = tuple(str(row[0]) for row in found.db.rows(_PEOPLE, (folder,) * 4))
+        newest = tuple(int(row[0]) for row in found.db.rows(_NEWEST, (folder,)))
     if not tables["groups"].rows:
         raise Invalid("--group", f"there is no agent {folder} in this backup")
-    copy = GroupCopy(folder, tables, below, people)
+    copy = GroupCopy(folder, tables, below, people, newest)
     if strange := next((each for each in copy.session_ids if not _ID.match(each)), ""):
         raise Invalid("--group", f"a conversation in this backup is named {strange[:60]!r}, as none of ours is")
     return copy
@@ -130,7 +138,7 @@ def count_rows(db: Db, folder: str) -> dict[str, int]:
 def check_copy(db: Db, copy: GroupCopy) -> None:
     """Raise Invalid if a row of the copy is another agent's now: the store was restored in between, and numbers its
     rows anew. Nor does it fit if somebody was forgotten since: nothing of them may come back."""
-    if forgotten := sum(not _is_known(db, each) for each in copy.people):
+    if forgotten := sum(not _is_known(db, each) for each in copy.people) or _count_gone(db, copy.newest):
         people = "somebody" if forgotten == 1 else f"{forgotten} people"
         why = f"{people} in the agent's conversations or memories of then were forgotten since, and would be back"
         raise Invalid("--group", f"{why}; take a newer backup, or restore the whole one into another home")
@@ -150,6 +158,18 @@ def _is_known(db: Db, person: str) -> bool:
     """Return True if they are somebody still, or a further name of somebody."""
     known = "SELECT 1 FROM users WHERE id = ? UNION ALL SELECT 1 FROM identities WHERE identity = ? LIMIT 1"
     return db.row(known, (person, person)) is not None
+
+
+def _count_gone(db: Db, message_ids: Sequence[int]) -> int:
+    """Count the messages that are gone though older ones are there: retention removes the oldest first."""
+    row = db.row("SELECT MIN(id) FROM messages")
+    oldest = int(row[0]) if row is not None and row[0] is not None else 0
+    found = 0
+    for some in _batches([each for each in message_ids if each > oldest]):
+        marks = ", ".join("?" * len(some))
+        row = db.row(f"SELECT COUNT(*) FROM messages WHERE id IN ({marks})", tuple(some))
+        found += len(some) - (int(row[0]) if row is not None else 0)
+    return found
 
 
 def _render_conflict(table: str) -> str:
