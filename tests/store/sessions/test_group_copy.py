@@ -202,6 +202,32 @@ async def test_nobody_agreed_to_words_of_a_task_that_come_back(
     assert len(await store.read(scheduled_texts.list_agreed, task.id)) == agreed
 
 
+@pytest.mark.parametrize(("now", "wanted"), [("plan", "plan"), (None, "")])
+async def test_a_conversation_gets_no_mode_back_in_which_it_asked_nobody(
+    store: Store, tmp_path: Path, empty_store: Path, now: str | None, wanted: str
+) -> None:
+    """`now`: the mode of now; None: the conversation is gone."""
+
+    def list_modes(db: Db) -> list[str]:
+        return [str(row[0]) for row in db.rows("SELECT permission_mode FROM sessions WHERE folder = 'acme'")]
+
+    await store.write(seed)
+    await store.write(lambda db: db.run("UPDATE sessions SET permission_mode = 'bypassPermissions'"))
+    copy = await make_copy(store, tmp_path, empty_store)
+    await store.write(lambda db: db.run("UPDATE sessions SET permission_mode = ?", (now or "",)))
+    if now is None:
+        await store.write(groups.remove, "acme")
+    await store.write(put_back, copy, NOW)
+    assert await store.read(list_modes) == [wanted]
+
+
+async def test_a_limit_that_a_task_was_given_since_stays(store: Store, copy: GroupCopy) -> None:
+    await store.write(lambda db: db.run("UPDATE tasks SET max_cost = 5, title = 'new' WHERE folder = 'acme'"))
+    await store.write(put_back, copy, NOW)
+    task = await store.read(get_task)
+    assert (task.max_cost, task.title) == (5, "")
+
+
 async def test_rows_whose_numbers_are_another_agents_by_now_are_refused_whole(store: Store, copy: GroupCopy) -> None:
     """As they are after the whole store was restored, and others were made since."""
     await store.write(lambda db: db.run("UPDATE memories SET folder = 'beta' WHERE folder = 'acme'"))

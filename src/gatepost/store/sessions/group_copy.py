@@ -28,7 +28,6 @@ SESSION_STATE = (
     "title",
     "provider",
     "model",
-    "permission_mode",
     "labels",
     "unlocked",
     "window_messages",
@@ -244,7 +243,7 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
             _insert(db, "tasks", [each])
         else:
             before = tasks.get(db, each["id"])
-            names = [name for name in each if name not in ("id", "folder")]
+            names = [name for name in each if name not in ("id", "folder", "max_cost")]  # a limit is no memory
             values = (*(each[name] for name in names), each["id"])
             db.run(f"UPDATE tasks SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?", values)
             after = tasks.get(db, each["id"])
@@ -261,7 +260,7 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
 
 def _put_sessions(db: Db, copy: GroupCopy) -> None:
     """What a conversation remembers comes back; what was said in it stays in the ledger. One that is closed stays so,
-    and one that was begun since goes on."""
+    and one that was begun since goes on. The mode in which it acts is a person's word, and stays as it is now."""
     for each in copy.get("sessions"):
         names = ", ".join(f"{name} = ?" for name in SESSION_STATE)
         values = (*(each[name] for name in SESSION_STATE), each["id"])
@@ -270,7 +269,8 @@ def _put_sessions(db: Db, copy: GroupCopy) -> None:
         taken = db.row("SELECT 1 FROM sessions WHERE key = ? AND closed_at IS NULL", (each["key"],)) is not None
         closed = each["active_at"] if taken and each["closed_at"] is None else each["closed_at"]
         state = "closed" if closed is not None else "idle"
-        _insert(db, "sessions", [{**each, "closed_at": closed, "state": state, "owner": "", "lease_until": 0}])
+        own = {"closed_at": closed, "state": state, "owner": "", "lease_until": 0, "permission_mode": ""}
+        _insert(db, "sessions", [{**each, **own}])
     for session_id in copy.session_ids:
         for table in BELOW_SESSIONS:
             db.run(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
