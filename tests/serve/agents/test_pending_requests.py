@@ -186,6 +186,14 @@ async def test_no_agent_calls_itself_like_a_request_and_has_another_allowed_in_i
 
 
 @pytest.mark.slow
+async def test_no_agent_is_meant_in_the_place_of_one_that_is_gone(desk: ManagementClient) -> None:
+    made = await desk("create_agent", initialPrompt="hello", title="s-01j8gone")
+    with pytest.raises(NotFound, match="s-01j8gone"):
+        await desk.gateway.agents.find("s-01j8gone")
+    assert (await desk.gateway.agents.find(made["agentId"][:-2])).id == made["agentId"]
+
+
+@pytest.mark.slow
 async def test_what_is_kept_in_part_can_only_be_denied(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask")
     store, service = desk.gateway.store, desk.gateway.agents
