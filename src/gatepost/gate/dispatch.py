@@ -416,8 +416,8 @@ class Dispatch:
         return holder
 
     def _check_quorum(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
-        """A rule that asks more people is evaded neither by other arguments that a person put in place of those that
-        were asked for, nor by having asked before there was that rule."""
+        """Check that as many people agreed as the rules of now ask. Neither other arguments that a person put in place of
+        the first, nor an earlier question, evade one that asks more."""
         wanted = self._deps.holder.find_quorum(held) if self._deps.holder is not None else 1
         if wanted <= approved.quorum:
             return
