@@ -416,8 +416,8 @@ class Dispatch:
         return holder
 
     def _check_quorum(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
-        """Check that as many people agreed as the rules of now ask. Neither other arguments that a person put in place of
-        the first, nor an earlier question, evade one that asks more."""
+        """Check that as many people agreed as the rules of now ask. Other arguments that a person put in place of the
+        first do not evade one that asks more, and neither does an earlier question."""
         wanted = self._deps.holder.find_quorum(held) if self._deps.holder is not None else 1
         if wanted <= approved.quorum:
             return
