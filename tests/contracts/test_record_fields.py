@@ -117,7 +117,7 @@ HIDDEN: Hidden = {
     (COMMAND, "PermitQuestion"): hide(ON_PAGE="text options many own_words answer", MACHINERY="key"),
     (PAGE, "PermitQuestion"): hide(MACHINERY="key"),
     (COMMAND, "PendingRequest"): hide(IN_REQUEST="preview"),
-    (PAGE, "PendingRequest"): hide(IN_REQUEST="next_mode_id follow_up editable why preview"),
+    (PAGE, "PendingRequest"): hide(IN_REQUEST="editable why"),
     (COMMAND, "RequestingAgent"): hide(DETAIL="status"),
     (PAGE, "RequestingAgent"): hide(ID="agent_id", IN_COMMAND="type", DETAIL="status"),
     (COMMAND, "AnswerResult"): hide(WORDS="allowed"),

@@ -14,8 +14,10 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow import notices
 from gatepost.flow.notices import PANIC
 from gatepost.flow.sessions.trial import TrialRequest, run_trial
+from gatepost.messages.outbound import Op
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store.messages import inbox, message_steps
+from gatepost.store.messages import inbox, message_steps, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.money import ledger
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
@@ -90,6 +92,33 @@ async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afte
     assert (entry.state, account.unaccounted) == ("cancelled", 0)
     actions = [row[3] for row in await gateway.store.read(audit.list_latest, 20)]
     assert [each for each in actions if each.startswith("panic")] == ["panic.off", "panic.on"]
+
+
+@pytest.mark.slow
+async def test_what_agents_have_queued_is_said_afterwards_and_notices_at_once(
+    gateway: Gateway, channel: FakeChannel
+) -> None:
+    """As if a platform was slow while an agent wrote to everybody."""
+    await OPERATIONS["panic.on"](office_of(gateway), {"reason": "it writes to everybody"})
+    for number, origin in enumerate((EffectOrigin.RESULT, EffectOrigin.TOOL, EffectOrigin.NOTICE)):
+        words = f"{number} {origin}"
+        new = NewEffect(
+            key=words,
+            op=Op.SEND,
+            origin=origin,
+            instance="fake",
+            address=ROOMS[0],
+            text=words,
+            payload={"text": words},
+        )
+        await gateway.store.write(outbox.add, new, gateway.clock.now())
+    gateway.events.room("fake", ROOMS[0])
+    await channel.wait_for(1)
+    assert channel.texts(ROOMS[0]) == ["2 notice"]
+    await OPERATIONS["panic.off"](office_of(gateway), {})
+    gateway.events.room("fake", ROOMS[0])
+    await channel.wait_for(3)
+    assert channel.texts(ROOMS[0]) == ["2 notice", "0 result", "1 tool"]
 
 
 @pytest.mark.slow

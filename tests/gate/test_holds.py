@@ -330,6 +330,16 @@ async def test_what_is_edited_is_judged_anew(tmp_path: Path, store: SqliteStore)
     assert "forbids" in outcomes["evil"] and "2 people must agree" in outcomes["b: two must agree"]
 
 
+async def test_a_rule_for_more_people_holds_for_what_was_asked_before_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+    assert await agent.is_held("echo", text="a")
+    await store.write(grant_changes.add_rule, "acme", "hold[2] echo", "test", NOON)
+    request = await agent.decide(ALLOW_ONCE)
+    answer = await agent.run(request)
+    assert answer.failed and "2 people must agree to it by now" in answer.text
+    assert await agent.is_held("echo", text="a") and (await agent.last()).quorum == 2
+
+
 async def test_what_several_must_agree_to_is_not_edited_by_one_of_them(tmp_path: Path, store: SqliteStore) -> None:
     agent = await HeldAgent.create(tmp_path, store, "hold[2] echo", "hold where")
     assert await agent.is_held("echo", text="a")

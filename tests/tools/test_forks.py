@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.flow import grant_changes
 from gatepost.flow.sessions import forking
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -213,6 +214,19 @@ async def test_forks_made_at_once_do_not_pass_the_limit_together(tmp_path: Path,
 
     assert sum(not each.failed for each in answers) == 2
     assert len(list_folders(agent)) == 3  # the parent's and two
+
+
+@pytest.mark.parametrize(("rule", "said"), [("!erase", "Unknown tool"), ("!erase(jid=tg:*)", "forbids it")])
+async def test_who_may_erase_nothing_takes_the_place_of_no_conversation(
+    tmp_path: Path, store: SqliteStore, rule: str, said: str
+) -> None:
+    agent = await an_agent(tmp_path, store)
+    first = told(await agent.call("fork_topic", child="side"))["session_id"]
+    await store.write(grant_changes.add_rule, "acme/eng", rule, "test", agent.deps.clock.now())
+    agent.deps.events.tools()
+    assert said in (await agent.call("fork_topic", child="side", force=True)).text
+    still = await find_topic(agent, "side")
+    assert still is not None and still.id == first
 
 
 async def test_forks_by_force_are_limited_by_the_hour(tmp_path: Path, store: SqliteStore) -> None:

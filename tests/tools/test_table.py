@@ -48,10 +48,11 @@ SUBJECTS = {  # what tools do outside; those that are in no row read, or change 
     Subject.REACH: "fetch search_web",
     Subject.SPEND: "send_voice search_web",
     Subject.SCHEDULE: "schedule_task update_task pause_task resume_task cancel_task",
-    Subject.ERASE: "delete reset_session cancel_task delete_route revoke_token del_web_route",
+    Subject.ERASE: "delete reset_session cancel_task delete_route revoke_token del_web_route"
+    " fork_topic",  # by force it takes the place of what people said in a topic
 }
 OWN_SESSION = (
-    "fetch_history set_work fork_topic engage disengage network_request log_external_cost set_title set_branch"
+    "fetch_history set_work engage disengage network_request log_external_cost set_title set_branch"
     " remember forget keep_facts"
     " call_tool"  # what it does is done by the tool that it calls
 )

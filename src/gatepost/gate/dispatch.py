@@ -270,7 +270,7 @@ class Dispatch:
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     return await self._hold(tool, call, arguments, held, note)
                 if held is not None and call.approved is not None:
-                    self._check_edited(call, held, call.approved)
+                    self._check_quorum(call, held, call.approved)
             if call.approved is not None and tool.reads is not None:
                 found = await tool.reads(call, arguments)
                 if changed := call.approved.reads.list_changed(found):
@@ -417,13 +417,14 @@ class Dispatch:
             raise Refused(call.caller.folder, call.tool, why=why)
         return holder
 
-    def _check_edited(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
-        """A person put other arguments in place of those that were asked for: a rule that asks more people about those
-        is not evaded by it."""
+    def _check_quorum(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
+        """Check that as many people agreed as the rules of now ask. Other arguments that a person put in place of the
+        first do not evade one that asks more, and neither does an earlier question."""
         wanted = self._deps.holder.find_quorum(held) if self._deps.holder is not None else 1
-        if approved.answer and wanted > approved.quorum:
-            why = f"{wanted} people must agree to what it was changed into"
-            raise Refused(call.caller.folder, call.tool, why=why)
+        if wanted <= approved.quorum:
+            return
+        why = "to what it was changed into" if approved.answer else "to it by now; call it again"
+        raise Refused(call.caller.folder, call.tool, why=f"{wanted} people must agree {why}")
 
     async def _asks(
         self, tool: Tool, call: ToolCall, params: Mapping[str, str], room: str | None

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.messages.text import clean
@@ -24,7 +25,7 @@ class TopicFork(Struct, frozen=True, kw_only=True):
     how: ForkMethod
 
 
-@tool(tier=Tier.AGENT, group="sessions", effects=())
+@tool(tier=Tier.AGENT, group="sessions", effects=(Subject.ERASE,), destructive=True)
 async def fork_topic(
     call: ToolCall,
     child: Annotated[str, Meta(description="The new topic: the thread in this room whose messages go there.")],

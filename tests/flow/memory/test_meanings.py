@@ -24,7 +24,7 @@ from gatepost.store.memory.memories import Audience, Memory, MemoryScope, Memory
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db, Store
-from gatepost.store.rights import secrets
+from gatepost.store.rights import secrets, switches
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.sessions import groups
@@ -139,6 +139,16 @@ async def test_a_group_without_money_keeps_its_words_and_holds_up_no_other(desk:
         assert await desk.recall("hound") == []
         assert await desk.recall("hound", "beta") == ["a puppy"]
     assert all("a dog" not in each for each in desk.asked)
+
+
+async def test_nothing_is_sent_or_paid_for_an_agent_that_rests(desk: Desk) -> None:
+    await desk.store.write(switches.turn_on, switches.name_rest("acme"), "", "owner", NOW)
+    await desk.add("a dog")
+    await desk.add("a puppy", folder="beta")
+    async with desk.working():
+        await desk.wait_for(1)
+    assert desk.asked == [["a puppy"]]
+    assert {each.key for each in await desk.store.read(costs.list_sums, "group")} == {"beta"}
 
 
 async def test_a_text_that_the_endpoint_refuses_holds_up_no_other_and_is_not_asked_for_again(desk: Desk) -> None:

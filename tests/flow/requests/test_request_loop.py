@@ -15,7 +15,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.choices import ALLOW_ONCE, list_choices
 from gatepost.flow.requests.decide import decide
-from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.held_calls import AT_ONCE, HeldCalls
 from gatepost.flow.requests.request_loop import ProviderAnswers, RequestLoop, move_due
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
@@ -26,7 +26,7 @@ from gatepost.store.gateways.database_lives import DatabaseLife
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.rights import requests
+from gatepost.store.rights import requests, switches
 from gatepost.store.rights.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions, turns
@@ -128,6 +128,56 @@ class AnsweringGate:
 
     async def call(self, caller: Caller, name: str, raw: bytes, call_id: str, *, approved: Request) -> Answer:
         return self.answer
+
+
+class CountingGate(AnsweringGate):
+    def __init__(self) -> None:
+        super().__init__(Answer())
+        self.asked = list[str]()
+
+    async def call(self, caller: Caller, name: str, raw: bytes, call_id: str, *, approved: Request) -> Answer:
+        self.asked.append(call_id)
+        return self.answer
+
+
+@pytest.mark.parametrize("switch", [switches.PANIC, switches.name_rest("acme")])
+async def test_what_was_allowed_waits_while_everything_is_stopped_or_its_agent_rests(
+    store: SqliteStore, switch: str
+) -> None:
+    await store.write(prepare)
+    await store.write(switches.turn_on, switch, "", "operator", NOON)
+    calls, gate = HeldCalls(store, FixedClock(), Config(), EventBus(), CHANNELS), CountingGate()
+    for wanted in (0, 2):  # one of each session at once
+        async with asyncio.TaskGroup() as tasks:
+            await calls.start_allowed(gate, tasks)
+        assert len(gate.asked) == wanted
+        await store.write(switches.turn_off, switch)
+
+
+async def test_calls_of_an_agent_that_rests_keep_no_other_from_its_own(store: SqliteStore) -> None:
+    def add(db: Db) -> str:
+        prepare(db)
+        groups.add(db, "beta", "Beta", "scripted", NOON)
+        for number in range(AT_ONCE):
+            session_id = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", f"fake:{number}", "", NOON).id
+            allow(db, "acme", session_id)
+        switches.turn_on(db, switches.name_rest("acme"), "", "operator", NOON)
+        other = sessions.find_or_add(db, SessionMode.PER_THREAD, "beta", "fake", "fake:room/1", "", NOON)
+        return allow(db, "beta", other.id)
+
+    def allow(db: Db, folder: str, session_id: str) -> str:
+        new = NewRequest(
+            kind=RequestKind.CALL, name=session_id, folder=folder, session_id=session_id, tool="send", input={}
+        )
+        request, _ = requests.add(db, new, NOON)
+        decide(db, CHANNELS, request.id, ALLOW_ONCE, "operator", NOON)
+        return request.id
+
+    wanted = await store.write(add)
+    calls, gate = HeldCalls(store, FixedClock(), Config(), EventBus(), CHANNELS), CountingGate()
+    async with asyncio.TaskGroup() as tasks:
+        await calls.start_allowed(gate, tasks)
+    assert gate.asked == [wanted]
 
 
 INTERNALS = "send: fake:room/1 refused {'text': 'original'} (p-1m7pa9psfk9spmcz8mg5)"

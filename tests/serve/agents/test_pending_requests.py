@@ -171,6 +171,28 @@ async def test_a_title_that_several_bear_means_none_of_them(desk: ManagementClie
     assert await service.request(found.id[:-2]) == found
 
 
+async def test_no_agent_calls_itself_like_a_request_and_has_another_allowed_in_its_place(
+    desk: ManagementClient,
+) -> None:
+    """An agent knows the ids of what it asked, and gives itself a title."""
+    first = (await desk("create_agent", initialPrompt="ask"))["permission"]["id"]
+    other = await desk("create_agent", initialPrompt="ask", title=first[:-2])
+    service = desk.gateway.agents
+    found = await service.request(first[:-2])
+    assert found is not None and found.id == first
+    await desk.gateway.store.write(requests.withdraw, first, "somebody else decided", 1)
+    assert await service.request(first[:-2]) is None
+    assert await service.request(other["agentId"]) is not None
+
+
+@pytest.mark.slow
+async def test_no_agent_is_meant_in_the_place_of_one_that_is_gone(desk: ManagementClient) -> None:
+    made = await desk("create_agent", initialPrompt="hello", title="s-01j8gone")
+    with pytest.raises(NotFound, match="s-01j8gone"):
+        await desk.gateway.agents.find("s-01j8gone")
+    assert (await desk.gateway.agents.find(made["agentId"][:-2])).id == made["agentId"]
+
+
 @pytest.mark.slow
 async def test_what_is_kept_in_part_can_only_be_denied(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask")

@@ -8,14 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.access.policy import GroupHold
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.ask_approver import read_rules
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.decide import OPERATOR, decide
+from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.serve.backups.archive import write_archive
 from gatepost.serve.backups.group_restoring import PLACE, begin, describe, finish, forget, lay_out
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task
 from gatepost.store.sessions import groups, pinned_rules, sessions
 from gatepost_testing.clock import FixedClock
 
@@ -154,6 +164,46 @@ def queue_messages(db: Db) -> None:
 
 def list_states(db: Db) -> list[tuple[str, str]]:
     return [(str(row[0]), str(row[1])) for row in db.rows("SELECT folder, state FROM inbox ORDER BY folder")]
+
+
+async def test_nobody_decides_any_more_about_a_text_in_whose_place_another_came(place: Place) -> None:
+    """The card shows the words of now, and those of then would be said."""
+    task = await place.store.write(add_text)
+    write_archive(place.home, place.backup.with_name("c.tar.gz"))
+    place.backup = place.backup.with_name("c.tar.gz")
+    await place.store.write(lambda db: db.run("UPDATE tasks SET text = 'Good morning.' WHERE id = ?", (task.id,)))
+    request = await place.store.write(hold, task.id)
+    await place.lay_out()
+    await place.finish()
+    decision = await place.store.write(decide, ChannelInstances({}), request.id, ALLOW_ONCE, OPERATOR, CLOCK.now())
+    assert decision.request.state is RequestState.WITHDRAWN and not decision.decided
+    [firing] = [run.firing for run in await place.store.read(firings.list_for_task, task.id, 10)]
+    assert firing.state is FiringState.CANCELLED
+    assert await place.store.read(lambda db: db.rows("SELECT key FROM outbox WHERE key LIKE 'task/%'")) == []
+
+
+def add_text(db: Db) -> Task:
+    new = NewTask(
+        folder="acme",
+        instance="fake",
+        address="fake:1",
+        text="The password is 1234.",
+        kind=ScheduleKind.EVERY,
+        schedule="1h",
+        every=3_600_000_000,
+        next_at=CLOCK.now() + 3_600_000_000,
+        created_by="agent:acme",
+    )
+    return tasks.add(db, new, (), 0, CLOCK.now())
+
+
+def hold(db: Db, task_id: str) -> Request:
+    task = tasks.get(db, task_id)
+    assert task is not None
+    held = HeldText((GroupHold("acme", "hold send", False, 1),), read_rules(Config()))
+    hold_text(db, ChannelInstances({}), task, (CLOCK.now(),), held, CLOCK.now())
+    [request] = waiting_requests.list_pending(db)
+    return request
 
 
 async def test_an_agent_with_files_whose_names_are_no_text_comes_back(place: Place) -> None:

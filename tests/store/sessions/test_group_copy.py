@@ -1,6 +1,7 @@
 """One agent's rows, put back from an older store: its own as they were, and nobody else's touched."""
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
-from gatepost.store.schedule import tasks
+from gatepost.store.schedule import retention, scheduled_texts, tasks
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, Task, TaskState
 from gatepost.store.sessions import group_copy, groups, pinned_rules, sessions
 from gatepost.store.sessions.group_copy import GroupCopy, list_below, put_back, read_copy
@@ -123,6 +124,10 @@ async def copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
     """Of a store that went on: both have what was there when it was copied."""
     await store.write(seed)
     await store.write(add_people)
+    return await make_copy(store, tmp_path, empty_store)
+
+
+async def make_copy(store: Store, tmp_path: Path, empty_store: Path) -> GroupCopy:
     path = Path(shutil.copy(empty_store, tmp_path / "then.db"))
     connection = connect(path)
     then = SqliteDb(connection)
@@ -181,6 +186,48 @@ async def test_a_task_that_went_on_keeps_its_time_and_one_that_would_be_due_at_o
     assert (held.state, held.reason) == (TaskState.PAUSED, group_copy.REASON)
 
 
+@pytest.mark.parametrize(
+    ("change", "agreed"),
+    [("text = 'Buy now!'", 0), ("address = 'fake:2'", 0), ("thread = 't'", 0), ("title = 'Offers'", 1)],
+)
+async def test_nobody_agreed_to_words_of_a_task_that_come_back(
+    store: Store, copy: GroupCopy, change: str, agreed: int
+) -> None:
+    """What was agreed to is the text of now, in the room of now."""
+    task = await store.read(get_task)
+    await store.write(lambda db: db.run(f"UPDATE tasks SET {change} WHERE id = ?", (task.id,)))
+    await store.write(scheduled_texts.add_agreed, task.id, [("acme", "hold send")])
+    await store.write(put_back, copy, NOW)
+    assert (await store.read(get_task)).text == "Good morning."
+    assert len(await store.read(scheduled_texts.list_agreed, task.id)) == agreed
+
+
+@pytest.mark.parametrize(("now", "wanted"), [("plan", "plan"), (None, "")])
+async def test_a_conversation_gets_no_mode_back_in_which_it_asked_nobody(
+    store: Store, tmp_path: Path, empty_store: Path, now: str | None, wanted: str
+) -> None:
+    """`now`: the mode of now; None: the conversation is gone."""
+
+    def list_modes(db: Db) -> list[str]:
+        return [str(row[0]) for row in db.rows("SELECT permission_mode FROM sessions WHERE folder = 'acme'")]
+
+    await store.write(seed)
+    await store.write(lambda db: db.run("UPDATE sessions SET permission_mode = 'bypassPermissions'"))
+    copy = await make_copy(store, tmp_path, empty_store)
+    await store.write(lambda db: db.run("UPDATE sessions SET permission_mode = ?", (now or "",)))
+    if now is None:
+        await store.write(groups.remove, "acme")
+    await store.write(put_back, copy, NOW)
+    assert await store.read(list_modes) == [wanted]
+
+
+async def test_a_limit_that_a_task_was_given_since_stays(store: Store, copy: GroupCopy) -> None:
+    await store.write(lambda db: db.run("UPDATE tasks SET max_cost = 5, title = 'new' WHERE folder = 'acme'"))
+    await store.write(put_back, copy, NOW)
+    task = await store.read(get_task)
+    assert (task.max_cost, task.title) == (5, "")
+
+
 async def test_rows_whose_numbers_are_another_agents_by_now_are_refused_whole(store: Store, copy: GroupCopy) -> None:
     """As they are after the whole store was restored, and others were made since."""
     await store.write(lambda db: db.run("UPDATE memories SET folder = 'beta' WHERE folder = 'acme'"))
@@ -217,6 +264,49 @@ async def test_nothing_of_somebody_who_was_forgotten_since_comes_back(
     with pytest.raises(Invalid, match="forgotten since"):
         await store.write(put_back, copy, NOW)
     assert await store.read(show, "acme") == before
+
+
+STRANGER = "fake:user/stranger"
+
+
+def add_words(db: Db, sender: str, folder: str, number: int) -> int:
+    said = NewMessage(
+        instance="fake",
+        address="fake:1",
+        direction=Direction.IN,
+        platform_id=str(number),
+        sender=sender,
+        text="x",
+        at=NOW,
+    )
+    message = messages.accept(db, said, NOW)
+    assert message is not None
+    session = next(each for each in sessions.list_open(db) if each.folder == folder)
+    inbox.enqueue(db, message, session.id, folder, "guest", NOW)
+    return message
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "older", "refused"),
+    [("acme", True, True), ("beta", True, False), ("acme", False, False)],
+)
+async def test_the_words_of_a_stranger_who_was_forgotten_since_do_not_come_back(
+    store: Store, tmp_path: Path, empty_store: Path, forgotten: str, older: bool, refused: bool
+) -> None:
+    """Nobody knows a stranger, before and after. `older`: there are messages of before theirs; else all of then were
+    removed because they were old."""
+    await store.write(seed)
+    earlier = await store.write(add_words, "fake:user/other", "beta", 1)
+    ids = {
+        folder: await store.write(add_words, f"{STRANGER}/{folder}", folder, 2 + at)
+        for at, folder in enumerate(("acme", "beta"))
+    }
+    copy = await make_copy(store, tmp_path, empty_store)
+    gone = [ids[forgotten], *([] if older else [earlier])]
+    for each in gone:
+        await store.write(retention.remove_message, each)
+    with pytest.raises(Invalid, match="forgotten since") if refused else nullcontext():
+        await store.write(put_back, copy, NOW)
 
 
 async def test_somebody_else_who_was_forgotten_and_somebody_who_was_joined_hinder_nothing(

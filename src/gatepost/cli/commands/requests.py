@@ -23,7 +23,7 @@ from gatepost.serve.control.arguments.agents import (
     PendingRequest,
 )
 from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
-from gatepost.store.rights.requests import RequestKind
+from gatepost.store.rights.requests import PREFIX, RequestKind
 
 _WANTS = {
     RequestKind.PLAN: "a plan approved",
@@ -149,7 +149,9 @@ def _find_request(home: Home, named: str) -> PendingRequest:
 
 
 def _is_meant(each: AgentRequest, named: str) -> bool:
-    return bool(named) and (each.request.id.startswith(named) or named in (each.agent.agent_id, each.agent.title))
+    """What looks like the id of a request means no agent: agents give themselves titles."""
+    by_agent = named in (each.agent.agent_id, each.agent.title) and not named.startswith(PREFIX)
+    return bool(named) and (each.request.id.startswith(named) or by_agent)
 
 
 @permit_command.command()

@@ -25,6 +25,7 @@ from gatepost.egress.http import HttpRefusal
 from gatepost.store.memory import memory_vectors
 from gatepost.store.memory.memory_vectors import Meaning, UnreadEntry
 from gatepost.store.port import Store
+from gatepost.store.rights import switches
 
 AT_ONCE = 16  # entries of one request, and of one write
 LOOK_S, WHOLE_S = 5.0, 600.0  # between two looks for new entries, and for any: those that were restored, too
@@ -105,10 +106,12 @@ class MemoryMeanings:
 
     async def _read_entries(self, endpoint: EmbeddingEndpoint, folder: str, entries: Sequence[UnreadEntry]) -> None:
         """Ask for the meanings of one group's entries. Those that its budget has no room for are looked for again
-        later."""
+        later, and so is everything if the group rests or all is stopped."""
         if self._clock.now() < self._poor.get(folder, 0):
             return
         for at in range(0, len(entries), AT_ONCE):
+            if await self._store.read(switches.find_stop, folder) is not None:
+                return
             some = entries[at : at + AT_ONCE]
             try:
                 found = await self._read_batch(endpoint, folder, some)

@@ -35,7 +35,7 @@ from gatepost.messages.visible_text import shorten_visibly, show_hidden, show_hi
 from gatepost.store.gateways import group_places
 from gatepost.store.messages import sent_files
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights import requests, switches, waiting_requests
 from gatepost.store.rights.requests import HELD, BoundReads, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.sessions import Session
@@ -53,7 +53,7 @@ YOUNG_S = 600.0  # a copy is made before its request
 MOST_LINES, LONGEST_LINE, LONGEST_NAME = 10, 120, 500  # of a file, of each, and of a name, on a card
 LONGEST_RESULT = 20_000  # characters of a result that an agent is told
 AT_ONCE = 100  # allowed calls that one look finds
-MOST_LOOKED_THROUGH = 2000  # those of a gateway that is away wait
+MOST_LOOKED_THROUGH = 2000  # those of a gateway that is away, or of a group that rests, wait
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -224,12 +224,18 @@ def _remove_folders(folders: Sequence[Path]) -> None:
 
 def _list_allowed(db: Db, place: str | None) -> list[Request]:
     """Return allowed calls of groups placed on the gateway `place`. '' means groups without a place, None means all
-    groups."""
-    if place is None:
-        return requests.list_unnotified(db, (RequestKind.CALL,), AT_ONCE)
-    runners = group_places.list_runners(db)
+    groups. While everything is stopped, or a group rests, its calls wait."""
     found = requests.list_unnotified(db, (RequestKind.CALL,), MOST_LOOKED_THROUGH)
-    return [each for each in found if runners.get(group_places.get_world(each.folder), "") == place][:AT_ONCE]
+    if place is not None:
+        runners = group_places.list_runners(db)
+        found = [each for each in found if runners.get(group_places.get_world(each.folder), "") == place]
+    stopped = {folder for folder in {each.folder for each in found} if switches.find_stop(db, folder) is not None}
+    return [each for each in found if each.folder not in stopped or not _runs(each)][:AT_ONCE]
+
+
+def _runs(request: Request) -> bool:
+    """Return True for one that would be called now. Of the others its agent is told what became of them."""
+    return request.state is RequestState.ALLOWED and request.settled_at is None
 
 
 def check_limits(db: Db, new: NewRequest, now: int) -> None:

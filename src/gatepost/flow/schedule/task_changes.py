@@ -207,7 +207,7 @@ def update_task(
     task = _get_live(db, task_id, change.id_field)
     changed = change_task(task, change, rules, now)
     tasks.replace(db, changed, now)
-    if (changed.text, changed.address) != (task.text, task.address):  # what somebody agreed to is not said any more
+    if changed.spoken != task.spoken:  # what somebody agreed to is not said any more
         scheduled_texts.remove_agreed(db, task_id)
         withdraw_text(db, task, "its task was changed", now)
     if behind is not None:

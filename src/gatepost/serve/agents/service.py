@@ -371,9 +371,10 @@ class AgentService:
 
     async def request(self, named: str) -> PendingRequest | None:
         """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all
-        of them, so a title that another has taken as well means nobody."""
+        of them, so a title that another has taken as well means nobody. What looks like the id of a request means no
+        agent: agents give themselves titles."""
         found = await self._deps.store.read(pending_requests.find_request, named)
-        if found is None and named:
+        if found is None and named and not named.startswith(requests.PREFIX):
             with suppress(NotFound):
                 session = await self.find(named)
                 found = await self._deps.store.read(pending_requests.get_only_request, session.id, named)

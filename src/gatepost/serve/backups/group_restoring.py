@@ -24,11 +24,16 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import AskingRules, read_rules
 from gatepost.flow.requests.restored_rows import hold_group
+from gatepost.flow.schedule.held_texts import withdraw_text
 from gatepost.serve.backups.archive import MAILBOXES, STORE
 from gatepost.serve.backups.restoring import unpack
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.gateways import gateways
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import TaskState
 from gatepost.store.sessions.group_copy import (
     REPLACED,
     GroupCopy,
@@ -170,7 +175,13 @@ def _put_rows(
     db: Db, channels: ChannelInstances, rules: AskingRules, copy: GroupCopy, plan: GroupPlan, now: int
 ) -> None:
     hold_group(db, channels, rules, copy.folder, plan.title, now)
+    asked = [each.name for each in waiting_requests.list_pending(db) if each.kind is RequestKind.TEXT]
+    before = [task for each in asked if (task := tasks.get(db, each)) is not None and task.folder == copy.folder]
     put_back(db, copy, now)
+    for task in before:
+        after = tasks.get(db, task.id)
+        if after is None or after.spoken != task.spoken or after.state is TaskState.CANCELLED:
+            withdraw_text(db, task, f"its task was put back from a backup: {plan.source}", now)
 
 
 def _move_out(root: UntrustedFolder, path: str, plan: GroupPlan) -> None:

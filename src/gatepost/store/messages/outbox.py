@@ -22,6 +22,7 @@ from gatepost.store.engine.table import Table, make_row_parser
 from gatepost.store.messages import message_steps, messages
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db, LockKind, OutdatedDecision, inline_read
+from gatepost.store.rights.switches import PANIC
 from gatepost.store.sessions import sessions
 
 STUCK = 3  # tries after which a message that waits is told of
@@ -279,9 +280,17 @@ def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
+# In a panic what agents say waits, and so do their texts and calls. What is being sent may have happened. The gateway
+# itself goes on, and interim lines go.
+_STOPPED = (
+    "state = 'pending' AND (origin IN ('result', 'tool') OR (origin = 'status' AND op <> 'delete'))"
+    f" AND EXISTS (SELECT 1 FROM switches WHERE name = '{PANIC}')"
+)
+
+
 def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
     """The row that the lane sends or is sending. One that is being sent is not overtaken: it may have happened."""
-    lane = "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
+    lane = f"WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') AND NOT ({_STOPPED})"
     first = OUTBOX.get(db, f"{lane} ORDER BY urgent DESC, id LIMIT 1", instance, address)
     if first is None or not first.urgent or first.state == EffectState.SENDING:
         return first
@@ -306,7 +315,8 @@ def _find_overtaking(db: Db, stuck: OutboxEffect, now: int) -> OutboxEffect:
     interim line. Words keep their order, and so do files. An edit or a deletion of what has not been sent is not words.
     """
     lane = "WHERE instance = ? AND address = ? AND id > ? AND state IN ('pending', 'sending')"
-    lane += " AND (tries = 0 OR origin <> 'status' OR op <> 'delete' OR next_at <= ?) ORDER BY id LIMIT ?"
+    lane += f" AND (tries = 0 OR origin <> 'status' OR op <> 'delete' OR next_at <= ?) AND NOT ({_STOPPED})"
+    lane += " ORDER BY id LIMIT ?"
     unsent, has_file = {stuck.message_id}, bool(stuck.payload.get("files"))
     for each in OUTBOX.list(db, lane, stuck.instance, stuck.address, stuck.id, now, MOST_OVERTAKING):
         if each.state == EffectState.SENDING:

@@ -107,6 +107,11 @@ class NewTask(TaskFields, frozen=True, kw_only=True):
     expires_at: Annotated[int | None, shown("Ends", ShownAs.MOMENT, head="ends", details=True)] = None
     created_by: Annotated[str, shown("Made by", head="made by", details=True)]
 
+    @property
+    def spoken(self) -> tuple[str, str, str, str]:
+        """Return its words, and where they are said: whoever agrees to them has seen both."""
+        return self.text, self.instance, self.address, self.thread
+
 
 class Task(NewTask, frozen=True, kw_only=True):
     id: Annotated[str, shown("Id", ShownAs.ID, head="task")]

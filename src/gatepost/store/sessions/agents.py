@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gatepost.store.sessions.turns import Turn
 
 INSTANCE = PLATFORM = "agents"
+BEGIN = "s-"  # of the ids of sessions
 TOKEN_PREFIX = "gps-"
 RIGHTS = "owner"  # of whoever manages agents
 _HELD = 2  # in `notify`: wanted, but not of what ends now
@@ -78,13 +79,14 @@ def get(db: Db, session_id: str) -> Session | None:
 
 def find(db: Db, named: str) -> Session:
     """By its id, the beginning of it, or its title, if that means one of them; one that was ended for good does not
-    stand in the way of another."""
+    stand in the way of another. What looks like an id is no title: agents give themselves titles, and would be meant
+    in the place of one that is gone."""
     found = get(db, named)
     if found is not None:
         return found
     every = list_all(db, archived=True)
     near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
-    titled = [each for each in every if each.title and each.title == named]
+    titled = [each for each in every if each.title and each.title == named and not named.startswith(BEGIN)]
     near = near or [each for each in titled if each.closed_at is None] or titled
     if len(near) == 1:
         return near[0]

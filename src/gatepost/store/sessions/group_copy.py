@@ -16,6 +16,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store.engine.sqlite_copy import read_sqlite
 from gatepost.store.engine.store_copy import BATCH
 from gatepost.store.port import Db, Row
+from gatepost.store.schedule import scheduled_texts, tasks
 from gatepost.store.schedule.tasks import TaskState
 
 REASON = "restored"  # of a task that is paused or over because of it
@@ -27,7 +28,6 @@ SESSION_STATE = (
     "title",
     "provider",
     "model",
-    "permission_mode",
     "labels",
     "unlocked",
     "window_messages",
@@ -63,6 +63,12 @@ _PEOPLE = (
     " UNION SELECT created_by FROM tasks WHERE folder = ?) w"
     " LEFT JOIN identities i ON i.identity = w.name) ORDER BY u.id"
 )
+# The newest message of everybody whose words it had, also of strangers. Only who is forgotten loses it, unless all that
+# is as old was removed.
+_NEWEST = (
+    "SELECT MAX(m.id) FROM inbox e JOIN messages m ON m.id = e.message_id WHERE e.folder = ? AND m.direction = 'in'"
+    " GROUP BY m.sender"
+)
 
 
 class CopiedRows(Struct, frozen=True):
@@ -78,6 +84,7 @@ class GroupCopy(Struct, frozen=True):
     tables: Mapping[str, CopiedRows]
     below: tuple[str, ...] = ()  # the groups below it, whose folders lie in its own
     people: tuple[str, ...] = ()  # who were known and had to do with it
+    newest: tuple[int, ...] = ()  # of each who wrote to it: the message
 
     def get(self, table: str) -> list[dict[str, Any]]:
         return self.tables[table].as_dicts()
@@ -94,9 +101,10 @@ def read_copy(path: Path, folder: str) -> GroupCopy:
         tables = {name: _read(found.db, name, columns[name], folder) for name in _CONDITIONS}
         below = list_below(found.db, folder)
         people = tuple(str(row[0]) for row in found.db.rows(_PEOPLE, (folder,) * 4))
+        newest = tuple(int(row[0]) for row in found.db.rows(_NEWEST, (folder,)))
     if not tables["groups"].rows:
         raise Invalid("--group", f"there is no agent {folder} in this backup")
-    copy = GroupCopy(folder, tables, below, people)
+    copy = GroupCopy(folder, tables, below, people, newest)
     if strange := next((each for each in copy.session_ids if not _ID.match(each)), ""):
         raise Invalid("--group", f"a conversation in this backup is named {strange[:60]!r}, as none of ours is")
     return copy
@@ -129,7 +137,7 @@ def count_rows(db: Db, folder: str) -> dict[str, int]:
 def check_copy(db: Db, copy: GroupCopy) -> None:
     """Raise Invalid if a row of the copy is another agent's now: the store was restored in between, and numbers its
     rows anew. Nor does it fit if somebody was forgotten since: nothing of them may come back."""
-    if forgotten := sum(not _is_known(db, each) for each in copy.people):
+    if forgotten := sum(not _is_known(db, each) for each in copy.people) or _count_gone(db, copy.newest):
         people = "somebody" if forgotten == 1 else f"{forgotten} people"
         why = f"{people} in the agent's conversations or memories of then were forgotten since, and would be back"
         raise Invalid("--group", f"{why}; take a newer backup, or restore the whole one into another home")
@@ -149,6 +157,18 @@ def _is_known(db: Db, person: str) -> bool:
     """Return True if they are somebody still, or a further name of somebody."""
     known = "SELECT 1 FROM users WHERE id = ? UNION ALL SELECT 1 FROM identities WHERE identity = ? LIMIT 1"
     return db.row(known, (person, person)) is not None
+
+
+def _count_gone(db: Db, message_ids: Sequence[int]) -> int:
+    """Count the messages that are gone though older ones are there: retention removes the oldest first."""
+    row = db.row("SELECT MIN(id) FROM messages")
+    oldest = int(row[0]) if row is not None and row[0] is not None else 0
+    found = 0
+    for some in _batches([each for each in message_ids if each > oldest]):
+        marks = ", ".join("?" * len(some))
+        row = db.row(f"SELECT COUNT(*) FROM messages WHERE id IN ({marks})", tuple(some))
+        found += len(some) - (int(row[0]) if row is not None else 0)
+    return found
 
 
 def _render_conflict(table: str) -> str:
@@ -203,7 +223,8 @@ def _find_known_messages(db: Db, copy: GroupCopy) -> set[int]:
 
 
 def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
-    """A task that goes on as it did keeps its next time. One that would be due at once is paused: it ran, perhaps."""
+    """A task that goes on as it did keeps its next time. One that would be due at once is paused: it ran, perhaps. Of
+    one that says something else now than then, nobody agreed to what comes back."""
     rows = db.rows(
         f"SELECT id, schedule, every, zone, state, {', '.join(TIMING)} FROM tasks WHERE folder = ?", (copy.folder,)
     )
@@ -221,9 +242,13 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
         if is_new:
             _insert(db, "tasks", [each])
         else:
-            names = [name for name in each if name not in ("id", "folder")]
+            before = tasks.get(db, each["id"])
+            names = [name for name in each if name not in ("id", "folder", "max_cost")]  # a limit is no memory
             values = (*(each[name] for name in names), each["id"])
             db.run(f"UPDATE tasks SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?", values)
+            after = tasks.get(db, each["id"])
+            if before is not None and after is not None and before.spoken != after.spoken:
+                scheduled_texts.remove_agreed(db, after.id)
     _insert(db, "task_origins", copy.get("task_origins"), "ON CONFLICT DO NOTHING")
     for task_id in present.keys() - {each["id"] for each in wanted}:
         db.run(
@@ -235,7 +260,7 @@ def _put_tasks(db: Db, copy: GroupCopy, now: int) -> None:
 
 def _put_sessions(db: Db, copy: GroupCopy) -> None:
     """Put back the memory of each conversation; what was said in it stays in the ledger. One that is closed stays so,
-    and one that was begun since goes on."""
+    and one that was begun since goes on. The mode in which it acts is a person's word, and stays as it is now."""
     for each in copy.get("sessions"):
         names = ", ".join(f"{name} = ?" for name in SESSION_STATE)
         values = (*(each[name] for name in SESSION_STATE), each["id"])
@@ -244,7 +269,8 @@ def _put_sessions(db: Db, copy: GroupCopy) -> None:
         taken = db.row("SELECT 1 FROM sessions WHERE key = ? AND closed_at IS NULL", (each["key"],)) is not None
         closed = each["active_at"] if taken and each["closed_at"] is None else each["closed_at"]
         state = "closed" if closed is not None else "idle"
-        _insert(db, "sessions", [{**each, "closed_at": closed, "state": state, "owner": "", "lease_until": 0}])
+        own = {"closed_at": closed, "state": state, "owner": "", "lease_until": 0, "permission_mode": ""}
+        _insert(db, "sessions", [{**each, **own}])
     for session_id in copy.session_ids:
         for table in BELOW_SESSIONS:
             db.run(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))

@@ -111,3 +111,29 @@ def test_the_list_links_each_request_and_offers_only_what_its_line_shows() -> No
 def test_a_line_of_the_table_offers_to_allow_only_what_it_shows_whole(text: str, labels: list[str]) -> None:
     row = make_row(RequestKind.CALL, input={"text": text})
     assert [each.label for each in list_row_actions(row)] == labels
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {
+            "name": "forward",
+            "input": {"sourceMsgId": 5, "chatJid": "tg:1"},
+            "preview": "Message 5: the password is 1234",
+        },
+        {"input": {"text": "pay \u202e001\u202c"}},
+        {"input": {"text": "0123456789abcdef" * 4}},
+        {"kind": RequestKind.PLAN, "input": {"plan": "Tidy up."}, "next_mode_id": "bypassPermissions"},
+        {"kind": RequestKind.PLAN, "input": {"plan": "Tidy up."}, "follow_up": "Remove everything."},
+    ],
+)
+def test_a_line_offers_nothing_to_allow_of_which_a_part_is_elsewhere(more: dict[str, Any]) -> None:
+    given = {"kind": RequestKind.CALL, "input": {}, **more}
+    row = make_row(**given)
+    assert [each.label for each in list_row_actions(row)] == ["Deny"]
+
+
+def test_signs_that_hide_are_shown_in_the_list_by_their_numbers() -> None:
+    view = make_requests_view([make_row(RequestKind.CALL, input={"text": "pay \u202e001"})])
+    [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
+    assert "text pay ⟨U+202E⟩001" in table.rows[0].cells

@@ -171,6 +171,7 @@ async def turn_panic_off(deps: OperationDeps, args: PanicOffArgs) -> PanicAnswer
     changed = await deps.write(lambda db: switches.turn_off(db, PANIC))
     if deps.apply_switches is not None:
         await deps.apply_switches()
+    deps.events.requests()
     return PanicAnswer(changed=changed)
 
 

@@ -212,6 +212,7 @@ async def _change_rest(
     answer = await deps.write(change, **given)
     deps.events.group(folder)
     deps.events.tasks()
+    deps.events.requests()
     for session in await deps.store.read(due_sessions.list_waiting_below, folder):
         deps.events.session(session)
     return answer

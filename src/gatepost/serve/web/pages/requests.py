@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from gatepost.flow.requests import choices
-from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs
+from gatepost.messages.visible_text import hides_something, show_hidden
+from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs, PendingRequest
 from gatepost.serve.control.arguments.requests import (
     PermitChoice,
     PermitDetails,
@@ -54,7 +55,7 @@ REQUEST = (
     made("asked_by", "For", lambda each: shorten(each.asked_by, 60) or None),
     made("kind", "Asks for", lambda each: each.request.kind),
     made("name", "What", lambda each: Code(shorten(each.request.name)) if each.request.name else None),
-    made("input", "With", lambda each: render_fields(each.request.input)),
+    made("input", "With", lambda each: shorten(show_hidden(render_fields(each.request.input)))),
     made("askedAt", "Since", lambda each: make_moment(each.request.asked_at)),
 )
 EXACT = make_columns(
@@ -90,9 +91,18 @@ def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
         return ()
     given = {"id": asked.id}
     deny = Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD)
-    if len(_render_input(asked.input)) > LONGEST_IN_LINE:
+    if not _is_shown_whole(asked):
         return (deny,)
     return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
+
+
+def _is_shown_whole(asked: PendingRequest) -> bool:
+    """Return True if the line shows all that somebody would allow. What a call reads, and what follows a plan, are on
+    the page of the request alone."""
+    if asked.preview or asked.follow_up or asked.next_mode_id:
+        return False
+    text = _render_input(asked.input)
+    return len(text) <= LONGEST_IN_LINE and not hides_something(text) and "…" not in render_fields(asked.input)
 
 
 @page("/requests/{id}", "Request", Section.AGENTS, "permit.show")
@@ -135,8 +145,8 @@ def list_cause(asked: PermitDetails) -> list[Fact]:
     """Return who caused it, where and by which words, and which rule asks; nothing that is not known."""
     found = [
         Fact("For", shorten(asked.asked_by, 100)),
-        Fact("In", shorten(asked.asked_in, 100)),
-        Fact("Because of the words", shorten(asked.said, 200)),
+        Fact("In", shorten(show_hidden(asked.asked_in), 100)),
+        Fact("Because of the words", shorten(show_hidden(asked.said), 200)),
         Fact("Because of", Prose(asked.why) if asked.why else ""),
         Fact("Asked", make_moment(asked.asked_at)),
     ]
