@@ -16,10 +16,10 @@ from gatepost.core.clock import Period
 from gatepost.core.keyring import Keyring
 from gatepost.core.money import parse_usd
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store.money import budgets, costs, reservations
-from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.messages import inbox
 from gatepost.store.messages.inbox import InboxState
+from gatepost.store.money import budgets, costs, reservations
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
 from gatepost.store.rights.secret_rows import SecretOwner

@@ -146,7 +146,7 @@ async def test_a_repository_is_read_at_a_commit_and_leaves_nothing_behind(
     (found,) = await read(home, f"file://{repository}#skills")
     assert found.name == "bake" and len(found.content.revision) == 40
     assert found.content.origin == f"file://{repository}#skills/bake"
-    with pytest.raises(Invalid, match="source: git cannot read it: .*no-such-branch"):
+    with pytest.raises(Invalid, match=r"source: git cannot read it: .*no-such-branch"):
         await read(home, f"file://{repository}@no-such-branch")
     with pytest.raises(Invalid, match="git"):
         await read(home, f"file://{tmp_path}/nothing")

@@ -15,8 +15,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.decide import OPERATOR, decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.schedule.held_texts import HeldText, hold_text
+from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.backups.archive import write_archive
 from gatepost.serve.backups.group_restoring import PLACE, begin, describe, finish, forget, lay_out
 from gatepost.store.engine.sqlite_store import SqliteStore
