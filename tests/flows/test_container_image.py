@@ -101,6 +101,7 @@ class Podman:
             f'#!/bin/sh\nexport CONTAINERS_CONF={folder}/containers.conf PATH={PATH}\nexec podman {options} "$@"\n'
         )
         self.program.chmod(0o755)
+        self.rules = {table: list_rules(table) for table in ("nat", "filter")}
 
     def run(self, *words: str | Path, check: bool = True, patience: float = 900) -> "subprocess.CompletedProcess[str]":
         command = [str(self.program), *map(str, words)]
@@ -137,12 +138,26 @@ class Podman:
             if (point := line.split()[4]).startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "--lazy", point], check=True)
         shutil.rmtree(self.folder)
+        for table, before in self.rules.items():  # of its networks some stay for ever
+            new = [rule for rule in list_rules(table) if rule not in before]
+            for rule in sorted(new):  # what chains hold before the chains
+                option, *words = shlex.split(rule)
+                run("iptables", "-t", table, {"-A": "-D", "-N": "-X"}[option], *words)
+
+
+def list_rules(table: str) -> list[str]:
+    """The rules and chains that podman makes for networks."""
+    listed = subprocess.run(
+        ["iptables", "-t", table, "-S"], capture_output=True, text=True, check=False, env={"PATH": PATH}
+    )
+    return [line for line in listed.stdout.splitlines() if "NETAVARK" in line]
 
 
 def users_env() -> dict[str, str]:
     """The tests' own certificate is none that an index of packages has."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("GATEPOST_", "PYTHON"))}
     env.pop("SSL_CERT_FILE")
+    env["PATH"] = PATH
     return env | ({"SSL_CERT_FILE": users} if (users := os.environ["USERS_CERT_FILE"]) else {})
 
 
