@@ -353,6 +353,7 @@ def test_a_gateway_beside_postgresql_is_composed_as_the_files_say(podman: Podman
 
     status = podman.json("gp_gatepost_1", "status")
     assert status["sandbox"] == {"kind": "bubblewrap", "isolated": True, "trouble": None} and status["gateway"]
+    assert podman.run("healthcheck", "run", "gp_gatepost_1").stdout.strip() == ""
     begin_work(podman, "gp_gatepost_1")
     podman.run("exec", "gp_gatepost_1", "sh", "-c", f"kill -9 {status['pid']}", check=False)
     block_until(lambda: not podman.run("exec", "gp_gatepost_1", "true", check=False).returncode, "its new start")
