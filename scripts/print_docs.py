@@ -17,6 +17,7 @@ import yaml
 
 import agent_tables
 import channel_tables
+import shared_files
 from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
@@ -41,7 +42,8 @@ from gatepost.tools.contract import TOOLS, Tool, ToolScope
 from gatepost_testing import platform_rules as rules_package
 from gatepost_testing.platform_rules.rule import PlatformRule
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS, SHARED = ROOT / "docs", ROOT / "ops" / "share"
 
 
 def schemas() -> dict[str, str]:
@@ -510,7 +512,7 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
 
 
-def pages() -> dict[str, str]:
+def pages() -> dict[Path, str]:
     declarations.load_package()
     printed = {
         "settings.md": render_markdown(),
@@ -529,21 +531,22 @@ def pages() -> dict[str, str]:
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
         "providers.md": agent_tables.fill_page((DOCS / "providers.md").read_text(encoding="utf-8")),
     }
-    return printed | extend()
+    texts = {DOCS / name: text for name, text in (printed | extend()).items()}
+    return texts | {SHARED / name: text for name, text in shared_files.list_files().items()}
 
 
 def main() -> int:
     check = "--check" in sys.argv[1:]
     stale = []
-    for name, text in pages().items():
-        path = DOCS / name
+    for path, text in pages().items():
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue
-        stale.append(name)
+        stale.append(path.relative_to(ROOT))
         if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     for name in stale:
-        print(f"docs/{name} {'is not as printed; `make docs` prints it anew' if check else 'printed'}")
+        print(f"{name} {'is not as printed; `make docs` prints it anew' if check else 'printed'}")
     return 1 if check and stale else 0
 
 

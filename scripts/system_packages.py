@@ -32,12 +32,14 @@ FASTER = {"chromium-headless-shell": ("chromium-headless-shell",)}  # nothing is
 ALONG = {
     "chromium": ("libatomic1",),  # what drives the browser needs it, and a bare Debian lacks it
     "dovecot-imapd": ("dovecot-lmtpd",),
+    "podman": ("netavark", "aardvark-dns", "iptables"),  # networks whose containers know each other by name
 }
 MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
     "runc": ("runc",),
     "catatonit": ("catatonit",),
     "uidmap": ("newuidmap",),
+    "debootstrap": ("debootstrap",),
     "npm": ("npm",),
     "dovecot-imapd": ("dovecot",),
     "ngircd": ("ngircd",),
@@ -75,6 +77,7 @@ AGENTS = {
 }
 # With --all only, each in an environment of its own: their packages must not mix with ours.
 SYNAPSE = "matrix-synapse==1.163.2"
+COMPOSE = "podman-compose==1.6.0"
 SCHEMATHESIS = "schemathesis==4.32.5"
 CYCLONEDX = "cyclonedx-bom==7.5.0"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
@@ -87,6 +90,7 @@ WHAT_FOR = {
     "chromium": "the web page in a real browser",
     "chromium-headless-shell": "the web page, which take half of the time with it",
     **dict.fromkeys(MORE, "agents in containers"),
+    "debootstrap": "the gateway's own image",
     "npm": "the coding agents that it installs",
     "dovecot-imapd": "e-mail with a real mail server",
     "ngircd": "the IRC channel",
@@ -252,6 +256,8 @@ def main() -> int:
         print("setup: Schemathesis is not here, the API is not tried out by it", flush=True)
     if everything and not install_apart("cyclonedx", CYCLONEDX, "cyclonedx-py"):
         print("setup: cyclonedx-py is not here, a bill of materials is not held against its schema", flush=True)
+    if everything and not install_apart("compose", COMPOSE, "podman-compose"):
+        print("setup: podman-compose is not here, compose.yaml is not tried out", flush=True)
     if everything and not install_apart("synapse", SYNAPSE, "synapse_homeserver"):
         print("setup: Synapse is not here, the tests of Matrix with a real homeserver will be skipped", flush=True)
     return 0

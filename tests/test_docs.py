@@ -1,13 +1,16 @@
 """The pages: what is printed from code is as printed, links lead somewhere, and what is shown can be done."""
 
+import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gatepost.cli.commands import COMMANDS
 from gatepost_testing import fork_server
@@ -46,6 +49,16 @@ def test_each_proof_that_the_readme_names_runs_every_test_of_its_file() -> None:
         if not every and re.search(r"mark\.(slow|alone)", (ROOT / path).read_text("utf-8"))
     ]
     assert len(proofs) >= 4 and left_out == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_the_completion_that_is_printed_for_bash_completes_a_command() -> None:
+    file = ROOT / "ops" / "share" / "bash-completion" / "completions" / "gatepost"
+    typed = "COMP_WORDS=(gatepost unin) COMP_CWORD=1"
+    script = f". {shlex.quote(str(file))}; {typed}; _gatepost_completion gatepost; echo $COMPREPLY"
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "uninstall"
 
 
 def test_the_page_of_tools_tells_each_ones_parameters_tier_and_checks() -> None:
@@ -144,6 +157,28 @@ def test_the_routes_that_are_shown_can_be_added(tmp_path: Path) -> None:
     assert len(lines) > 8
     assert "→ acme" in gatepost("route", "test", "web:acme/eng")
     assert "drop" in gatepost("route", "test", "web:acme/eng", "--text", "please UNSUBSCRIBE me")
+
+
+def test_the_flags_of_a_container_that_are_shown_are_those_of_the_compose_file() -> None:
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    words = shlex.split(next(line for line in text.splitlines() if line.startswith("podman run ")))
+    given = list(itertools.pairwise(words))
+
+    def list_values(option: str) -> list[str]:
+        return [value for name, value in given if name == option]
+
+    whole = yaml.safe_load((ROOT / "ops" / "container" / "compose.yaml").read_text(encoding="utf-8"))
+    composed = whole["services"]["gatepost"]
+    assert (
+        list_values("--security-opt") == composed["security_opt"] and list_values("--cap-drop") == composed["cap_drop"]
+    )
+    assert list_values("--tmpfs") == composed["tmpfs"] and list_values("-p") == composed["ports"]
+    assert [each.partition("=")[2] for each in list_values("-e")] == list(composed["environment"].values())
+    assert list_values("--restart") == [composed["restart"]] and words[-1] == composed["image"]
+    assert ("--init" in words, "--read-only" in words) == (composed["init"], composed["read_only"]) == (True, True)
+    assert [each.partition(":")[2] for each in list_values("-v")] == [
+        each.partition(":")[2] for each in composed["volumes"]
+    ]
 
 
 def test_every_row_of_the_security_table_names_tests_that_are_there() -> None:

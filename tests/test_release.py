@@ -98,8 +98,18 @@ def test_a_gateway_is_shipped_without_the_doubles_and_these_without_it(
     subprocess.run(command, cwd=ROOT / folder, check=True, capture_output=True)
     (wheel,) = tmp_path.iterdir()
     names = zipfile.ZipFile(wheel).namelist()
-    beside = (".dist-info/", ".data/data/share/gatepost/CHANGELOG.md", ".data/data/share/gatepost/ops/")
+    beside = (".dist-info/", ".data/data/share/")  # the changelog, which an upgrade reads, and what `make docs` prints
     assert {name.partition("/")[0] for name in names if not any(each in name for each in beside)} == {package}
+    shared = {
+        path.relative_to(ROOT / "ops").as_posix() for path in (ROOT / "ops" / "share").rglob("*") if path.is_file()
+    }
+    shared |= {
+        f"share/gatepost/{path.relative_to(ROOT).as_posix()}"
+        for folder in ("prometheus", "grafana")
+        for path in (ROOT / "ops" / folder).iterdir()
+    }
+    brought = {name.partition(".data/data/")[2] for name in names if ".data/" in name}
+    assert brought == ({*shared, "share/gatepost/CHANGELOG.md"} if package == "gatepost" else set())
     assert f"{package}/py.typed" in names and not [name for name in names if "/test_" in name]
 
 

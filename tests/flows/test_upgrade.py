@@ -69,6 +69,7 @@ class Installed:
     def make_later(self, name: str, body: str, announce: str = PLACE) -> str:
         target = self.folder / name
         shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "ops", target / "ops")
         for each in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"):
             shutil.copy(ROOT / each, target / each)
         package = target / "src" / "gatepost"

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gatepost.core.errors import Unavailable
+from gatepost.core.process.container import Confinement, ContainerEngine
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
@@ -269,9 +271,49 @@ def test_refused_user_namespaces_are_explained() -> None:
         "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged users"
     )
 
-    assert "kernel.unprivileged_userns_clone" in explain(words)
-    assert "container" in explain("bwrap: setting up uid map: Permission denied")
-    assert explain("bwrap: out of luck") == "a trial start failed: bwrap: out of luck"
+    assert "kernel.unprivileged_userns_clone" in explain(words, Confinement())
+    assert "container" not in explain("bwrap: setting up uid map: Permission denied", Confinement())
+    assert explain("bwrap: out of luck", Confinement()) == "a trial start failed: bwrap: out of luck"
+
+
+FILTER, PROC = "--security-opt seccomp=unconfined", "--security-opt systempaths=unconfined"
+PROFILE = "--security-opt apparmor=unconfined"
+HOSTNAME = "bwrap: Can't set hostname to gatepost: Operation not permitted"
+NAMESPACE = "bwrap: No permissions to creating new namespace"
+NO_PROC = "bwrap: Can't mount proc on /newroot/proc: Operation not permitted"
+
+
+@pytest.mark.parametrize("engine", ["podman", "docker"])
+@pytest.mark.parametrize(
+    ("words", "confined", "flags"),
+    [
+        (HOSTNAME, {"has_filter": True, "masks_proc": True}, f"{FILTER} {PROC}"),
+        (
+            NAMESPACE,
+            {"has_filter": True, "masks_proc": True, "profile": "docker-default"},
+            f"{FILTER} {PROC} {PROFILE}",
+        ),
+        (HOSTNAME, {"has_filter": True}, FILTER),
+        (NO_PROC, {"masks_proc": True}, PROC),
+        (NO_PROC, {"has_filter": True, "masks_proc": True}, PROC),  # a filter of the operator's own
+        ("bwrap: Failed to make / slave: Permission denied", {"profile": "docker-default"}, PROFILE),
+    ],
+)
+def test_a_container_without_the_flags_for_walls_is_told_which_are_missing(
+    engine: str, words: str, confined: dict[str, Any], flags: str
+) -> None:
+    said = explain(words, Confinement(engine=ContainerEngine(engine), **confined))
+    assert said == f"this container allows no walls ({words}); start it by {engine} with {flags}"
+
+
+def test_a_container_that_has_all_flags_is_told_of_what_else_refuses() -> None:
+    inside = Confinement(engine=ContainerEngine.DOCKER)
+    assert "on the machine of the container: sysctl" in explain(NAMESPACE, inside)
+    words = "bwrap: Unexpected capabilities but not setuid, old file caps config?"
+    assert is_refusal(words) and "without --cap-add" in explain(words, inside)
+    short = "bwrap: pivot_root: Too many open files"
+    confined = Confinement(engine=ContainerEngine.PODMAN, has_filter=True)
+    assert explain(short, confined) == f"a trial start failed: {short}", "a flag is no cure for that"
 
 
 def test_versions_are_compared_as_numbers() -> None:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from gatepost.core.error_classification import PASSING_ERRNOS
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.process.container import Confinement, read_confinement
 from gatepost.core.process.unix_sockets import can_refuse_descriptors
 from gatepost.core.settings import Config, setting
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
@@ -57,7 +58,19 @@ REMOVE_TRIES, REMOVE_S = 200, 0.005
 OUTER_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 NAMESPACES = ("creating new namespace", "create new namespace", "uid map", "no permissions")
-REFUSALS = ("permission denied", "not permitted", "not supported", "not implemented", "unknown option", "no such file")
+CAPABILITIES = "unexpected capabilities"  # bwrap's, where a user who is not root was given some
+REFUSALS = (
+    *("permission denied", "not permitted", "not supported", "not implemented", "unknown option", "no such file"),
+    CAPABILITIES,
+)
+PAST_FILTER = "can't mount proc"  # bwrap's words where the namespaces were made: the filter lets enough through
+OPEN_FILTER = "--security-opt seccomp=unconfined"
+OPEN_PROC = "--security-opt systempaths=unconfined"
+OPEN_PROFILE = "--security-opt apparmor=unconfined"
+SYSCTLS = (
+    "sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000, on Ubuntu"
+    " kernel.apparmor_restrict_unprivileged_userns=0"
+)
 
 _starts = itertools.count(1)
 _probes = Probes()  # by program, its age and uid
@@ -542,12 +555,29 @@ def parse_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts if part.isdigit())
 
 
-def explain(words: str) -> str:
-    """bwrap's complaint, with the way out where there is a known one."""
-    if any(each in words.lower() for each in NAMESPACES):
-        return (
-            f"user namespaces are refused here ({words}); allow them: sysctl kernel.unprivileged_userns_clone=1 "
-            "user.max_user_namespaces=10000, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; "
-            "in a container, run it with --privileged"
-        )
+def explain(words: str, place: Confinement | None = None) -> str:
+    """bwrap's complaint, with the way out where there is a known one. `place`: where it was said; None: here."""
+    place = read_confinement() if place is None else place
+    refused = any(each in words.lower() for each in NAMESPACES)
+    if place.engine:
+        if CAPABILITIES in words.lower():
+            return f"bubblewrap refuses to run with capabilities ({words}); start the container without --cap-add"
+        if is_refusal(words) and (flags := list_missing_flags(words, place)):
+            return f"this container allows no walls ({words}); start it by {place.engine} with {' '.join(flags)}"
+        if refused:
+            return f"user namespaces are refused here ({words}); allow them on the machine of the container: {SYSCTLS}"
+    elif refused:
+        return f"user namespaces are refused here ({words}); allow them: {SYSCTLS}"
     return f"a trial start failed: {words or 'it said nothing'}"
+
+
+def list_missing_flags(words: str, place: Confinement) -> list[str]:
+    """Return the flags that a container was not started with, all at once: each alone would only lead to the next."""
+    flags = []
+    if place.has_filter and PAST_FILTER not in words.lower():
+        flags.append(OPEN_FILTER)
+    if place.masks_proc:
+        flags.append(OPEN_PROC)
+    if place.profile:
+        flags.append(OPEN_PROFILE)
+    return flags

@@ -225,17 +225,31 @@ def _make_folder(folder: Path, values: list[tuple[str, str]]) -> Path | None:
 
 def sweep(prefix: str, mounts: str) -> int:
     """End what is in leftover cgroups and remove them, wherever in the tree an earlier daemon had its own."""
+    found = _find_left(prefix, mounts)
+    for (_, unified), folders in found.items():
+        left = Cgroup(folders, unified)
+        left.kill()
+        left.remove()
+    return len(found)
+
+
+def list_left(prefix: str) -> list[Path]:
+    """Return the folders of cgroups whose name begins so."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text()
+    except OSError:
+        return []
+    return [path for folders in _find_left(prefix, mounts).values() for path in dict.fromkeys(folders.values())]
+
+
+def _find_left(prefix: str, mounts: str) -> dict[tuple[str, bool], dict[str, Path]]:
     found: dict[tuple[str, bool], dict[str, Path]] = {}
     for controller, top, unified in _list_hierarchies(mounts):
         for place, names, _ in os.walk(top):
             for name in names:
                 if name.startswith(prefix):
                     found.setdefault((name, unified), {})[controller] = Path(place) / name
-    for (_, unified), folders in found.items():
-        left = Cgroup(folders, unified)
-        left.kill()
-        left.remove()
-    return len(found)
+    return found
 
 
 def _list_hierarchies(mounts: str) -> Iterator[tuple[str, Path, bool]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.process.container import ContainerEngine
 from gatepost.serve.upgrades import environments
 from gatepost.serve.upgrades.environments import (
     build,
@@ -82,15 +83,13 @@ def test_an_environment_is_known_by_the_place_that_leads_to_it(tmp_path: Path) -
     assert find_environment(f"{tmp_path}/env.versions/3", "/usr") == tmp_path / "env"
 
 
-def test_the_machines_own_python_and_an_image_have_nothing_to_switch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environments, "CONTAINERS", ())
+def test_the_machines_own_python_and_an_image_have_nothing_to_switch(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="pipx"):
-        find_environment("/usr", "/usr")
-    monkeypatch.setattr(environments, "CONTAINERS", (tmp_path,))
-    with pytest.raises(SetupError, match="new image on the same volume"):
-        find_environment("/usr", "/usr")
+        find_environment("/usr", "/usr", ContainerEngine.NONE)
+    (tmp_path / environments.IMAGE_MARK).touch()
+    for prefix, engine in (("/usr", ContainerEngine.DOCKER), (str(tmp_path), ContainerEngine.NONE)):
+        with pytest.raises(SetupError, match="new image on the same volume"):
+            find_environment(prefix, "/usr", engine)
 
 
 @pytest.mark.parametrize("source", ["0.3.0", "no-such-commit", "--upload-pack=x", "/etc/passwd", "x.whl", ""])

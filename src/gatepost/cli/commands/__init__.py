@@ -76,6 +76,7 @@ COMMANDS = {
     ),
     "tools": CommandEntry("mcp", "The tools that a group may call."),
     "trace": CommandEntry("ledger", "One message's whole life, moment by moment."),
+    "uninstall": CommandEntry("store", "What there is of Gatepost on this machine, and how each part is removed."),
     "unpair": CommandEntry("users", "Take an identity from a person."),
     "up": CommandEntry("daemon", "Start the gateway and serve until a signal ends it."),
     "upgrade": CommandEntry("store", "Try another version on a copy, switch to it, and go back if it is worse."),

@@ -3,7 +3,6 @@
 
 import gc
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -13,13 +12,15 @@ from collections.abc import Callable
 import click
 
 from gatepost.cli import output
-from gatepost.cli.service_units import (
+from gatepost.cli.installation.service_units import (
     USUAL,
     ServicePlan,
     check_name,
     list_steps,
+    remove_service,
     render_steps,
     render_unit,
+    run_steps,
     write_unit,
 )
 from gatepost.core import home as homes
@@ -29,7 +30,6 @@ from gatepost.core.process import home_lock
 from gatepost.core.process.home_lock import LockHolder
 
 WITHOUT_SERVICE = "Without a service, `gatepost up` serves in the foreground, under any supervisor"
-SERVICE_S = 960.0  # a first start may bring a large store up to date
 
 
 @click.command()
@@ -133,12 +133,12 @@ def install_service(home: str | None, system: bool, name: str, user: str, only_p
     is_new = not plan.file.exists()
     write_unit(plan, unit)
     try:
-        _run_steps(steps[:1])
+        run_steps(steps[:1])
     except SetupError as error:
         if is_new:
             plan.file.unlink()
         raise SetupError(f"{error}. Nothing was installed. {WITHOUT_SERVICE}") from None
-    _run_steps(steps[1:])
+    run_steps(steps[1:])
     output.print_line(f"{plan.unit} runs, and starts with {'the machine' if system else 'you'}: {plan.file}")
     output.print_line("`gatepost login` prints an address that signs you in")
     return 0
@@ -149,8 +149,7 @@ def install_service(home: str | None, system: bool, name: str, user: str, only_p
 def uninstall_service(home: str | None, system: bool, name: str) -> int:
     """Stop it, and remove its unit. The home with all that is in it stays."""
     plan = _find_installed(home, system, name)
-    _run_steps(list_steps(plan, "uninstall"))
-    plan.file.unlink()
+    remove_service(plan)
     output.print_line(f"{plan.unit} is gone. {plan.home} stays: everything that was said and kept is there")
     return 0
 
@@ -159,7 +158,7 @@ def uninstall_service(home: str | None, system: bool, name: str) -> int:
 @_with_service
 def restart_service(home: str | None, system: bool, name: str) -> int:
     """Stop it in good order, and start it again."""
-    _run_steps(list_steps(_find_installed(home, system, name), "restart"))
+    run_steps(list_steps(_find_installed(home, system, name), "restart"))
     return 0
 
 
@@ -197,19 +196,6 @@ def _make_plan(home: str | None, system: bool, name: str, user: str = "") -> Ser
     place = homes.find(home).path.absolute()
     path = os.environ.get("PATH", os.defpath)
     return ServicePlan(name=check_name(name), home=place, system=system, user=user, path=path, launchd=launchd)
-
-
-def _run_steps(steps: list[list[str]]) -> None:
-    for each in steps:
-        try:
-            done = subprocess.run(each, capture_output=True, text=True, timeout=SERVICE_S, check=False)
-        except FileNotFoundError:
-            raise SetupError(f"{each[0]} is not here: this machine has no such service manager") from None
-        except subprocess.TimeoutExpired:
-            raise SetupError(f"`{shlex.join(each)}` was not done within {SERVICE_S:g} s") from None
-        if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            raise SetupError(f"`{shlex.join(each)}` failed: {said[-1][:300] if said else done.returncode}")
 
 
 def _show_steps(steps: list[list[str]]) -> int:

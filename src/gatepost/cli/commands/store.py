@@ -1,4 +1,5 @@
-"""`gatepost store`, `backup` and `upgrade`: the store as a whole, and the version that works on it."""
+"""`gatepost store`, `backup`, `upgrade` and `uninstall`: the store as a whole, the version that works on it, and what
+else of an installation is on this machine."""
 
 import sys
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from pathlib import Path
 import click
 
 from gatepost.cli import output
+from gatepost.cli.installation.installed_parts import PartKind, list_parts, list_services, may_remove
+from gatepost.cli.installation.service_units import USUAL, ServicePlan, check_name, list_steps, remove_service
 from gatepost.cli.operation_runner import home_of, run_operation
 from gatepost.cli.passphrases import BackupOpening, opening_options, read_new_passphrase, read_opening
-from gatepost.cli.service_units import USUAL, ServicePlan, check_name, list_steps
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid, SetupError, did_you_mean
@@ -469,3 +471,38 @@ def _list_restart(home: Home, name: str) -> list[list[str]]:
         if str(plan.home) in text:
             return list_steps(plan, "restart")
     return []
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Remove its services and completions. Without it, nothing is changed.")
+@click.option("--json", "as_json", is_flag=True, help="A list of: kind, place, by_hand ('': --yes removes it).")
+@click.pass_obj
+def uninstall_command(home: str | None, yes: bool, as_json: bool) -> int:
+    """List what there is of Gatepost on this machine, and how each part is removed.
+
+    A home is never removed: everything that was said and kept is there.
+    """
+    place = home_of(home)
+    parts = list_parts(place)
+    services = [each for each in list_services() if may_remove(each)]
+    if yes:
+        holder = home_lock.find_holder(place)
+        if holder is not None and place.path.absolute() not in [each.home for each in services]:
+            raise SetupError(f"a gateway runs on {place.path} (pid {holder.pid}); `gatepost down` first")
+        for plan in services:
+            remove_service(plan)
+        for part in parts:
+            if part.kind is PartKind.COMPLETION and not part.by_hand:
+                Path(part.place).unlink()
+    if as_json:
+        output.print_json(to_json(parts))
+        return 0
+    removed = [each for each in parts if not each.by_hand]
+    for part in removed:
+        output.print_line(
+            f"{part.kind:<12} {part.place}  {'is gone' if yes else '`gatepost uninstall --yes` removes it'}"
+        )
+    for part in parts:
+        if part.by_hand:
+            output.print_line(f"{part.kind:<12} {part.place}  by hand: {part.by_hand}")
+    return 0

@@ -20,10 +20,11 @@ import gatepost
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.files.private_files import make_private_folder, sync_folder
 from gatepost.core.home import expand_user
+from gatepost.core.process.container import ContainerEngine, find_engine
 
 VERSIONS, FIRST = ".versions", "before-upgrades"
+IMAGE_MARK = ".image"  # in the environment of an image
 CLAIM = ".claimed"  # in an environment that the place has never led to
-CONTAINERS = (Path("/run/.containerenv"), Path("/.dockerenv"))
 INSTALL_S = 1800.0
 LONGEST_SAID = 500
 CHANGES = "CHANGELOG.md"
@@ -38,9 +39,18 @@ NO_INDEX = (
 _EXCHANGE, _AT_FDCWD = 2, -100
 
 
-def find_environment(prefix: str = sys.prefix, base: str = sys.base_prefix) -> Path:
+def is_image(prefix: str = sys.prefix, base: str = sys.base_prefix, engine: ContainerEngine | None = None) -> bool:
+    """Return True if this is part of an image, where nothing that is changed would stay."""
+    if Path(prefix, IMAGE_MARK).exists():
+        return True
+    return prefix == base and (find_engine() if engine is None else engine) is not ContainerEngine.NONE
+
+
+def find_environment(
+    prefix: str = sys.prefix, base: str = sys.base_prefix, engine: ContainerEngine | None = None
+) -> Path:
     """Return the place that programs name. Raise SetupError where there is none to switch."""
-    if any(each.exists() for each in CONTAINERS) and prefix == base:
+    if is_image(prefix, base, engine):
         raise SetupError(IMAGE)
     if prefix == base:
         raise SetupError(

@@ -5,6 +5,7 @@ import os
 import plistlib
 import re
 import shlex
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, SetupError
 
 USUAL = "gatepost"
+SERVICE_S = 960.0  # a first start may bring a large store up to date
+MADE_BY = "Made by `gatepost service install`"  # in each unit of systemd
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}\Z")
 # Each was tried with walls and a conversation. ProtectKernelTunables, ProcSubset, ProtectHostname, RestrictNamespaces
 # and ProtectControlGroups are left out: bubblewrap cannot make its walls with them.
@@ -100,7 +103,7 @@ def render_systemd(plan: ServicePlan) -> str:
     user = f"User={plan.user}\n" if plan.system and plan.user else ""
     hardening = HARDENING + (SYSTEM_HARDENING if plan.system else "")
     return f"""\
-# Made by `gatepost service install`, which writes it anew.
+# {MADE_BY}, which writes it anew.
 [Unit]
 Description=Gatepost, a gateway between chats and sandboxed agents
 Wants=network-online.target
@@ -127,6 +130,16 @@ WantedBy={"multi-user.target" if plan.system else "default.target"}
 
 def list_command(plan: ServicePlan) -> list[str]:
     return [sys.executable, "-m", "gatepost", "--home", str(plan.home), "up"]
+
+
+def parse_home(unit: str) -> Path:
+    """Return the home of a unit that was made here."""
+    if unit.startswith("<?xml"):
+        words = plistlib.loads(unit.encode())["ProgramArguments"]
+    else:
+        line = next(each for each in unit.splitlines() if each.startswith("ExecStart="))
+        words = shlex.split(line.removeprefix("ExecStart=").replace("$$", "$").replace("%%", "%"))
+    return Path(words[words.index("--home") + 1])
 
 
 def _quote(word: str) -> str:
@@ -173,3 +186,22 @@ def list_steps(plan: ServicePlan, act: str) -> list[list[str]]:
 
 def render_steps(steps: list[list[str]]) -> str:
     return "\n".join(shlex.join(each) for each in steps)
+
+
+def run_steps(steps: list[list[str]]) -> None:
+    for each in steps:
+        try:
+            done = subprocess.run(each, capture_output=True, text=True, timeout=SERVICE_S, check=False)
+        except FileNotFoundError:
+            raise SetupError(f"{each[0]} is not here: this machine has no such service manager") from None
+        except subprocess.TimeoutExpired:
+            raise SetupError(f"`{shlex.join(each)}` was not done within {SERVICE_S:g} s") from None
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise SetupError(f"`{shlex.join(each)}` failed: {said[-1][:300] if said else done.returncode}")
+
+
+def remove_service(plan: ServicePlan) -> None:
+    """Stop it, and remove its unit."""
+    run_steps(list_steps(plan, "uninstall"))
+    plan.file.unlink()

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.cli.installation.service_units import (
+    ServicePlan,
+    check_name,
+    list_steps,
+    render_systemd,
+    render_unit,
+    write_unit,
+)
 from gatepost.cli.program import run
-from gatepost.cli.service_units import ServicePlan, check_name, list_steps, render_systemd, render_unit, write_unit
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.records import replace
 
