@@ -263,6 +263,7 @@ def test_a_kit_that_would_open_no_backup_or_is_easily_guessed_is_not_made(
     assert not kit.exists()
 
 
+@pytest.mark.slow
 def test_the_page_to_print_opens_as_the_kit_does(
     run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,9 +141,9 @@ except SetupError:
     ("kind", "said"),
     [
         (tarfile.XHDTYPE, {}),
-        (tarfile.XGLTYPE, {}),
-        (tarfile.GNUTYPE_LONGNAME, {}),
-        (tarfile.REGTYPE, {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}),
+        pytest.param(tarfile.XGLTYPE, {}, marks=pytest.mark.slow),
+        pytest.param(tarfile.GNUTYPE_LONGNAME, {}, marks=pytest.mark.slow),
+        pytest.param(tarfile.REGTYPE, {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, marks=pytest.mark.slow),
     ],
     ids=["pax", "pax of all", "long name", "map of holes"],
 )

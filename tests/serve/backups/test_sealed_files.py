@@ -107,6 +107,7 @@ def test_age_opens_what_we_seal_and_we_open_what_age_seals(tmp_path: Path, ident
 
 
 @needs_age
+@pytest.mark.slow
 def test_age_opens_what_a_passphrase_seals(tmp_path: Path) -> None:
     sealed = seal_by_passphrase(b"what is in the kit", "correct horse battery")
     assert sealed.startswith(ARMORED)
