@@ -54,7 +54,9 @@ def test_duties_spread_over_the_gateways_that_run(tmp_path: Path) -> None:
         def count() -> list[int]:
             return sorted(len(each["duties"]) for each in cluster["a"].json("gateway", "list"))
 
-        block_until(lambda: sum(count()) == 13 and count()[0] >= 6, f"the duties to spread, of {count()}")
+        block_until(
+            lambda: sum(count()) >= 13 and count()[0] >= sum(count()) // 2, f"the duties to spread, of {count()}"
+        )
         send(platform, "one")
         wait_for_answer(platform, "one")
         cluster["a"].kill()

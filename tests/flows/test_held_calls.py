@@ -12,6 +12,8 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
 from gatepost.messages.outbound import Feature, Op
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.operations.requests import show
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
@@ -141,6 +143,9 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
         await wait_until_settled(gateway)
         assert "the secret plan" not in channel.texts(ROOM)
         assert any("Allowed with changes by Ada" in each for each in channel.texts(DIRECT))
+        details = await gateway.store.read(show, ShowRequestArgs(id=request.id), gateway.clock.now())
+        fields = {each.label: each.value for each in details.fields}
+        assert fields["allowed instead, text"] == "a kind word" and "the secret plan" in fields.values()
         rows = await gateway.store.read(audit.list_latest, 50)
         (decided,) = [json.loads(row[5]) for row in rows if row[3] == "request.decide"]
         assert decided["changed"] == ["text"] and len(decided["digest"]) == 64

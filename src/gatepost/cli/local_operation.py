@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from gatepost.cli import output
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
@@ -20,6 +21,7 @@ from gatepost.store.gateways.gateway_identity import find_mark, get_gateway_name
 
 
 def run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
+    is_new = not home.path.exists()
     home.prepare()
     load_package("gatepost.serve.control.operations")
     load_package("gatepost.sandboxes")
@@ -28,6 +30,8 @@ def run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> 
         config = settings.load_declared(home.path)  # what it refuses leaves no store behind
         home = place_home(home, config)
         prepare_store(home, config, SystemClock())
+        if is_new:
+            output.print_line(f"a new home was made: {home.path}; --home or GATEPOST_HOME names another", error=True)
         answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
         if not awake:
             return answer

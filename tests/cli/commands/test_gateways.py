@@ -58,6 +58,7 @@ def test_a_home_of_a_database_that_is_not_named_is_said_to_be_one(home: Home, ru
 @pytest.mark.slow
 def test_it_is_set_with_the_gateway_down_holds_when_it_comes_up_and_is_seen_everywhere(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "home", sandbox_kind="process")
+    assert daemon.gatepost("group", "add", "acme").returncode == 0  # which makes a home
     set_down = daemon.json("panic", "--reason", "a bad night")
     with daemon:
         waiting = daemon.gatepost("chat", "-m", "hello", "--wait", "--timeout", "1")
@@ -97,3 +98,17 @@ def test_the_doctor_judges_how_a_home_is_set_up_and_mends_what_is_safe(run: Run,
     mended = run("doctor", "--security", "--fix")
     assert "secrets in files" not in mended.out and home.store.stat().st_mode & 0o077 == 0
     assert "gatepost backup create --prove" in mended.out
+
+
+def test_a_panic_where_there_is_no_gateway_says_so_and_makes_no_home(run: Run, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    for words in (("panic", "--reason", "help"), ("panic", "--off")):
+        done = run("--home", str(wrong), *words)
+        assert done.code == 1 and str(wrong) in done.err and "panic is on" not in done.out
+    assert not wrong.exists()
+
+
+def test_a_command_that_makes_a_home_names_it(run: Run, tmp_path: Path) -> None:
+    set_budget = ("--home", str(tmp_path / "new"), "budget", "set", "home", "--daily")
+    assert f"a new home was made: {tmp_path / 'new'}" in run(*set_budget, "1").err
+    assert "a new home" not in run(*set_budget, "2").err

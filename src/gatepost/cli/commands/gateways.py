@@ -96,7 +96,7 @@ def panic_command(home: Home, args: dict[str, Any], as_json: bool, off: bool) ->
     else:
         why = f": {done.reason}" if done.reason else ""
         before = "" if done.changed else f" (it was already, since {done.since}{why})"
-        output.print_line(f"panic is on{before}: {ended}, nothing starts until `gatepost panic --off`")
+        output.print_line(f"panic is on{before}: {ended}, nothing starts in {home.path} until `gatepost panic --off`")
     return 0 if done.durable else 1
 
 

@@ -53,7 +53,10 @@ def parse_recipients(texts: Sequence[str]) -> list[object]:
         except age.RecipientError:
             hint = "; this is an identity, which opens backups: keep it elsewhere" if _is_secret(text) else ""
             shown = "what stands there" if hint else repr(text[:80])
-            raise Invalid("backup.recipients", f"{shown} is no recipient, which begins with age1{hint}") from None
+            raise Invalid(
+                "backup.recipients",
+                f"{shown} is no recipient, or mistyped: `age-keygen` prints one, which begins with age1{hint}",
+            ) from None
     return found
 
 

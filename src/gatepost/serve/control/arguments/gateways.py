@@ -74,7 +74,7 @@ class PanicAnswer(Struct, frozen=True, kw_only=True):
     why: str = ""  # it is not durable
 
 
-@declares("panic.on", right="panic")
+@declares("panic.on", right="panic", needs_home=True)
 class PanicOnArgs(OperationArgs[PanicAnswer], frozen=True):
     """End everything at once, and let nothing start: no sandbox, no model call. Running turns are withdrawn; messages
     that come meanwhile are accepted and kept.
@@ -85,7 +85,7 @@ class PanicOnArgs(OperationArgs[PanicAnswer], frozen=True):
     reason: Annotated[str, option("For the audit and for whoever looks at the status; rooms are not told.")] = ""
 
 
-@declares("panic.off", right="panic")
+@declares("panic.off", right="panic", needs_home=True)
 class PanicOffArgs(OperationArgs[PanicAnswer], frozen=True):
     """Go on: what was kept waiting is worked on."""
 

@@ -1,8 +1,16 @@
 """One request of an agent or a person, with the answers that it takes: the same as its card in a chat."""
 
 from gatepost.core.errors import NotFound
+from gatepost.core.records import replace
 from gatepost.flow.requests.card_delivery import find_facts, find_name
-from gatepost.flow.requests.choices import list_choices, list_fields, render_decision, render_title
+from gatepost.flow.requests.choices import (
+    CardFacts,
+    is_edited,
+    list_choices,
+    list_fields,
+    render_decision,
+    render_title,
+)
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
 from gatepost.serve.control.arguments.requests import (
@@ -38,7 +46,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         tool=asked.tool,
         why=asked.why,
         preview=asked.preview,
-        fields=[PermitField(label=each.name, value=each.value) for each in list_fields(asked, facts)],
+        fields=_list_fields(asked, facts),
         input=asked.input,
         cut=asked.cut,
         editable=waits and is_editable(asked),
@@ -51,6 +59,17 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         asked_at=asked.asked_at,
         expires_at=asked.expires_at,
     )
+
+
+def _list_fields(asked: Request, facts: CardFacts) -> list[PermitField]:
+    """Return what was asked for, and below it what a person allowed in its place."""
+    found = [PermitField(label=each.name, value=each.value) for each in list_fields(asked, facts)]
+    if not is_edited(asked):
+        return found
+    allowed = list_fields(replace(asked, input=asked.answer), facts)
+    known = {(each.label, each.value) for each in found}
+    changed = [each for each in allowed if (each.name, each.value) not in known]
+    return [*found, *(PermitField(label=f"allowed instead, {each.name}", value=each.value) for each in changed)]
 
 
 def _render_outcome(db: Db, asked: Request) -> str:
