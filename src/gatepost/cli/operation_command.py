@@ -110,10 +110,11 @@ def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: 
     """The answer as JSON has it."""
     if declared.info.reads:
         return read_operation(home, declared, args)
-    if not declared.info.offline and home_lock.find_holder(home) is None:
-        raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
-    if declared.info.needs_home and not has_store(home):
-        raise SetupError(render_missing(home.path))
+    if home_lock.find_holder(home) is None:
+        if not declared.info.offline:
+            raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
+        if declared.info.needs_home and not has_store(home):
+            raise SetupError(render_missing(home.path))
     return run_operation(home, declared.info.name, args, awake=awake, timeout=timeout)
 
 
