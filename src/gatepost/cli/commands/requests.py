@@ -149,7 +149,7 @@ def _find_request(home: Home, named: str) -> PendingRequest:
 
 
 def _is_meant(each: AgentRequest, named: str) -> bool:
-    """What looks like the id of a request means no agent: agents give themselves titles."""
+    """Return True if a request is meant. What begins like an id is no agent: agents give themselves titles."""
     by_agent = named in (each.agent.agent_id, each.agent.title) and not named.startswith(PREFIX)
     return bool(named) and (each.request.id.startswith(named) or by_agent)
 

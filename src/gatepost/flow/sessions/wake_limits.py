@@ -209,8 +209,8 @@ class StartPace:
     def may_start(self, yields: bool, started: Collection[str], now: float) -> bool:
         """Decide if one more may start. `started`: the sessions that work by now.
 
-        Who gives way leaves one processor to those who work, and after each start as much time as that took. A start
-        that takes long (a slow provider, a container, processors that others keep busy) holds up nobody.
+        A group that gives way leaves one processor to those who work, and after each start as much time as that took.
+        A start that takes long (a slow provider, a container, processors that others keep busy) holds up nobody.
         """
         for session_id, since in list(self._since.items()):
             if session_id in started or now - since > START_S:
