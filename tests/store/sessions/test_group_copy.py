@@ -161,6 +161,16 @@ async def test_an_agent_is_as_it_was_and_every_other_as_it_is(store: Store, copy
     assert await store.read(show, "acme") == after  # done again, it changes nothing
 
 
+async def test_how_an_agent_runs_stays_as_people_have_it_now(store: Store, copy: GroupCopy) -> None:
+    """Else a feature of a model comes back that was taken away since, or a limit is gone."""
+    now = {"provider": "openai", "model": "small", "options": {"egress": "refuse"}, "limits": {"memory_mb": 64}}
+    await store.write(groups.update, "acme", {**now, "name": "renamed"})
+    await store.write(put_back, copy, NOW)
+    found = await store.read(groups.get, "acme")
+    assert found is not None and found.name == "acme"
+    assert {name: getattr(found, name) for name in now} == now
+
+
 async def test_an_agent_that_was_removed_comes_back_closed_and_without_rights(store: Store, copy: GroupCopy) -> None:
     await store.write(groups.update, "acme", {"mounts": []})
     await store.write(groups.remove, "acme")

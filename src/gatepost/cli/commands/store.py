@@ -265,9 +265,9 @@ def restore_backup(
 
     An encrypted one needs --identity, or the emergency kit. The kit brings the key ring along, too.
 
-    With --group one agent is put back: its folder, settings, routes, standing rules, memory, tasks, and what its
-    conversations remember. Rights, secrets and budgets stay as they are now, and so does what was said. A backup of
-    what is there is made first. Messages that the agent has in flight are held for the owner.
+    With --group one agent is put back: its folder, routes, standing rules, memory, tasks, and what its conversations
+    remember. Its model, options and limits stay as they are now, as do rights, secrets and budgets, and what was said.
+    A backup of what is there is made first. Messages that the agent has in flight are held for the owner.
     """
     place = home_of(home)
     if name is None and at is None:

@@ -213,12 +213,13 @@ def describe(plan: GroupPlan) -> list[str]:
         said.append(f"  {name.replace('_', ' ')}: {now} now, {then} then")
     own = f"groups/{plan.folder}/"
     said.append(
-        f"  its folder: {_count(plan.out, own)} entries go, {_count(plan.into, own)} come; its settings and what its"
+        f"  its folder: {_count(plan.out, own)} entries go, {_count(plan.into, own)} come; its name and what its"
         " conversations remember come, too"
     )
     if plan.left:
         said.append(f"  not touched: {', '.join(plan.left[:5])}{' …' if len(plan.left) > 5 else ''}, in its folder")
-    said.append("  as they are now: rights, walls, mounts, secrets, budgets, agreed skills, pages, and what was said")
+    said.append("  as they are now: provider, model, options, limits, rights, walls, mounts, secrets, budgets, skills")
+    said.append("  so are its pages and what was said")
     said.append("  what it has in flight is held until the owner decides; tasks that would be due at once are paused")
     return said
 

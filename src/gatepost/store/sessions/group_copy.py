@@ -1,8 +1,8 @@
 """The rows of one agent, read from an older store and put back into the present one.
 
-The knowledge and work of an agent are put back: settings, routes, standing rules, instructions, memory, tasks, and the
-state of its conversations. Decisions of people stay as they are now: rights, walls, mounts, secrets, budgets, skills,
-pages. So does the ledger, because what was said was said.
+The knowledge and work of an agent are put back: its name, routes, standing rules, instructions, memory, tasks, and the
+state of its conversations. Decisions of people stay as they are now: provider, model, options, limits, rights, walls,
+mounts, secrets, budgets, skills, pages. So does the ledger, because what was said was said.
 """
 
 import re
@@ -20,7 +20,7 @@ from gatepost.store.schedule import scheduled_texts, tasks
 from gatepost.store.schedule.tasks import TaskState
 
 REASON = "restored"  # of a task that is paused or over because of it
-SETTINGS = ("name", "provider", "model", "options", "limits", "window_messages", "window_chars")
+SETTINGS = ("name", "window_messages", "window_chars")
 REPLACED = ("routes", "pinned_rules", "instructions", "memories")  # by id: those of now go, those of then come
 BELOW_MEMORIES = ("memory_words", "memory_vectors")
 TIMING = ("next_at", "runs", "failures")
