@@ -2,13 +2,13 @@
 they first get an address. Only hashes of the tokens are kept."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from itertools import count
 
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.people.name_likeness import is_disguised, make_plain
 from gatepost.flow.people.personal_routes import add_page_route
 from gatepost.store.people import identities, logins, person_removal, users
 from gatepost.store.people.person_scope import PersonScope
@@ -19,7 +19,6 @@ from gatepost.store.rights import acl
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 IDENTITY = WEB_PERSON
 OUR_NAMES = frozenset({"gatepost", "the operator", "operator", "the gateway"})  # as we are called on the page
-UNSEEN = frozenset({"Cf", "Cc", "Cn", "Co", "Cs"})  # categories of signs that nobody sees
 SHORTEST_NAME, LONGEST_NAME = 2, 30
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 _NAME = re.compile(r"[^\s=,!]+")  # in the conditions of a row
@@ -54,16 +53,11 @@ def add_person(db: Db, called: str, now: int) -> str:
 
 
 def _is_misleading(db: Db, called: str) -> bool:
-    """Return True if somebody is called so, or looks as if they were: signs that nobody sees and wide letters aside."""
-    plain = _make_plain(called)
-    return plain in OUR_NAMES or any(_make_plain(user.name) == plain for user in users.list_all(db))
-
-
-def _make_plain(name: str) -> str:
-    if name.isascii() and name.isprintable():  # nearly every name: all of them are compared within the transaction
-        return " ".join(name.casefold().split())
-    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) not in UNSEEN)
-    return " ".join(shown.casefold().split())
+    """Return True if somebody is called so, or looks as if they were."""
+    plain = make_plain(called)
+    if is_disguised(called) or plain in map(make_plain, OUR_NAMES):
+        return True
+    return any(make_plain(user.name) == plain for user in users.list_all(db))
 
 
 def _is_free(db: Db, identity: str) -> bool:
