@@ -452,6 +452,21 @@ async def test_a_denial_of_speaking_hides_every_tool_that_speaks(tmp_path: Path,
     assert not seen & {*SPEAKING, "send_voice"} and "get_work" in seen
 
 
+@pytest.mark.parametrize(
+    ("rule", "hidden"),
+    [("!spend", "log_external_cost"), ("!speak", "delete"), ("!instruct", "register_group")],
+)
+async def test_a_denial_of_a_subject_hides_what_has_that_effect_in_the_end(
+    tmp_path: Path, store: SqliteStore, rule: str, hidden: str
+) -> None:
+    """A report uses up a budget, a message taken back changes what people read, a prototype has words for an agent."""
+    agent = await HeldAgent.create(tmp_path, store, tools=TOOLS, folder="acme")
+    assert hidden in {each.name for each in await agent.agent.dispatch.visible_to(agent.agent.caller)}
+    await store.write(grant_changes.add_rule, "acme", rule, "test", NOON)
+    ruled = HeldAgent(agent.agent, TOOLS)
+    assert hidden not in {each.name for each in await ruled.agent.dispatch.visible_to(agent.agent.caller)}
+
+
 async def test_always_allow_of_a_subjects_hold_writes_the_rule_of_one_tool(tmp_path: Path, store: SqliteStore) -> None:
     agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS)
     assert await agent.is_held("send", text="hi")

@@ -47,6 +47,17 @@ async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: GateAgent) ->
     assert json.loads(second.text)["left_usd"] == 0
 
 
+async def test_what_was_spent_is_booked_when_the_budget_is_spent(agent: GateAgent) -> None:
+    """Else the books would say less than was spent."""
+    await agent.store.write(
+        budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.MONTH, 1_000_000, "operator", 1
+    )
+    answers = [await agent.call("log_external_cost", provider="x", model="y", cost_usd=2) for _ in range(2)]
+
+    assert not any(each.failed for each in answers)
+    assert [each.micro for each in await agent.store.read(costs.list_sums, "group")] == [4_000_000]
+
+
 async def test_the_same_call_is_booked_once(agent: GateAgent) -> None:
     for _ in range(2):
         await agent.call("log_external_cost", "call-7", provider="x", model="y", cost_usd=0.4)

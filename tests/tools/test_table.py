@@ -35,24 +35,25 @@ TABLE = {  # the deepest tier that has a tool
 }
 
 SUBJECTS = {  # what tools do outside; those that are in no row read, or change their own session alone
-    Subject.SPEAK: "send reply post send_file send_voice send_card ask_user_question edit like dislike forward quote"
-    " repost pin_message unpin_message unpin_all pane_set_prompts pane_set_title"
+    Subject.SPEAK: "send reply post send_file send_voice send_card ask_user_question edit delete like dislike forward"
+    " quote repost pin_message unpin_message unpin_all pane_set_prompts pane_set_title"
     " schedule_task update_task inject_message"  # the turn that they begin answers in its room
     " delegate_group escalate_group send_to_agent",  # the same, with the result
     Subject.HAND_OUT: "send_file post forward send_to_agent",
     Subject.PUBLISH: "post quote repost issue_chat_link issue_webhook set_web_route del_web_route set_web_host",
-    Subject.INSTRUCT: "delegate_group escalate_group send_to_agent write_skill inject_message replay_session",
+    Subject.INSTRUCT: "delegate_group escalate_group send_to_agent write_skill inject_message replay_session"
+    " register_group",  # a prototype has words for the new agent
     Subject.CHANGE_RIGHTS: "register_group set_group_open set_observe_window observe_group unobserve_group add_route"
     " set_routes delete_route invite_create issue_chat_link issue_webhook revoke_token set_web_host network_allow"
     " network_deny",
     Subject.REACH: "fetch search_web",
-    Subject.SPEND: "send_voice search_web",
+    Subject.SPEND: "send_voice search_web log_external_cost",
     Subject.SCHEDULE: "schedule_task update_task pause_task resume_task cancel_task",
     Subject.ERASE: "delete reset_session cancel_task delete_route revoke_token del_web_route"
     " fork_topic",  # by force it takes the place of what people said in a topic
 }
 OWN_SESSION = (
-    "fetch_history set_work engage disengage network_request log_external_cost set_title set_branch"
+    "fetch_history set_work engage disengage network_request set_title set_branch"
     " remember forget keep_facts"
     " call_tool"  # what it does is done by the tool that it calls
 )

@@ -97,6 +97,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     quick: bool = False
     core: bool = False  # every turn starts with it; the others are found
     searches: bool = False  # it is of no use where no service that searches the web is set
+    reports_cost: bool = False  # the money is gone already, so that a budget that is spent does not refuse it
     former_names: tuple[str, ...] = ()  # of the parameter in `scoped_by`: rules may still use them
 
     @property
@@ -113,7 +114,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     def spends(self) -> bool:
         """Return True if the tool costs money, so that it is refused when the budget is spent. Effects that nobody
         declared do not count."""
-        return Subject.SPEND in self.effects.subjects and not self.effects.presumed
+        return Subject.SPEND in self.effects.subjects and not self.effects.presumed and not self.reports_cost
 
 
 TOOLS: Registry[Tool] = Registry("tool")
@@ -141,6 +142,7 @@ def tool(
     quick: bool = False,
     core: bool = False,
     searches: bool = False,
+    reports_cost: bool = False,
     former_names: tuple[str, ...] = (),
     read_only: bool = False,
     destructive: bool = False,
@@ -159,7 +161,7 @@ def tool(
     that is held. `reads` finds what a call reads besides its arguments. After a call was allowed it must find the
     same, else people are asked again. `here`: it speaks in the room of its turn. `quick`: it waits for nothing but
     quick reads, and needs no task. `core`: every turn starts with it; agents find the others by find_tools.
-    `searches`: nobody is offered the tool where no service is set.
+    `searches`: nobody is offered the tool where no service is set. `reports_cost`: it tells of money that is gone.
     `former_names`: older names of the parameter in `scoped_by`, which calls and rules may go on using.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
@@ -185,6 +187,7 @@ def tool(
             quick=quick,
             core=core,
             searches=searches,
+            reports_cost=reports_cost,
             former_names=former_names,
         )
         registry.add(made.name, made, origin=function.__module__)

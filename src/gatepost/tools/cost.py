@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier, world_of
 from gatepost.core.clock import Period, start_of_period
 from gatepost.core.errors import Invalid
@@ -41,7 +42,7 @@ class LoggedCost(Struct, frozen=True):
     left_usd: float | None  # what the budgets still allow; null if there is no limit
 
 
-@tool(tier=Tier.WORKER, group="cost", effects=())
+@tool(tier=Tier.WORKER, group="cost", effects=(Subject.SPEND,), reports_cost=True)
 async def log_external_cost(
     call: ToolCall,
     provider: Annotated[Name, Meta(description="Who was paid, like openai.")],

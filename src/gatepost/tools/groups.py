@@ -143,7 +143,7 @@ def _digest_prototype(found: FolderPrototype) -> str:
     scoped_by="folder",
     within=TreeScope.CHILD,
     group="groups",
-    effects=(Subject.CHANGE_RIGHTS,),
+    effects=(Subject.CHANGE_RIGHTS, Subject.INSTRUCT),
     acts_as=_schedules,
     reads=_read_prototype,
 )

@@ -84,7 +84,7 @@ async def edit(
     tier=Tier.AGENT,
     scoped_by="chatJid",
     group="messages",
-    effects=(Subject.ERASE,),
+    effects=(Subject.SPEAK, Subject.ERASE),
     destructive=True,
     idempotent=True,
     reads=_read_own,
