@@ -8,13 +8,11 @@ import time
 from pathlib import Path
 
 import httpx2
-from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.clock import HOUR, SECOND, Period, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.arguments.overview import ShowOverviewArgs
 from gatepost.serve.control.contract import OperationDeps
@@ -77,13 +75,12 @@ def _count_statements(db: Db, now: int) -> int:
 
 
 async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, float]:
-    load_package("gatepost.serve.control.operations")
     operation_deps = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     dashboard = Dashboard(
         DashboardDeps(operation_deps=operation_deps),
         ChangeStreams(operation_deps.events, asyncio.Event()),
     )
-    transport = httpx2.ASGITransport(_SignedIn(Starlette(routes=dashboard.routes())))
+    transport = httpx2.ASGITransport(_SignedIn(dashboard))
     taken, busy = list[float](), list[float]()
     async with httpx2.AsyncClient(transport=transport, base_url="http://bench") as browser:
         for _ in range(times + 1):

@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 
 from gatepost.core.languages.catalogue import FOLDER, read_po
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.static_pages import list_script_texts
@@ -103,7 +102,6 @@ def list_texts() -> list[str]:
 
 def _list_forms() -> Iterator[str]:
     """Yield the texts of the dialogs, which come from the declarations of operations."""
-    load_package("gatepost.serve.control.operations")
     for _, operation in OPERATIONS.items():  # noqa: PERF102  it is no dict
         form = make_form(operation, {})
         texts = [form.title, form.submit, *form.help.split("\n\n"), operation.summary]

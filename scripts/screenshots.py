@@ -18,7 +18,6 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from gatepost.core.clock import DAY, MINUTE, SystemClock
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.money import costs
@@ -162,8 +161,6 @@ def get_name(path: str) -> str:
 
 
 async def run(folder: Path) -> None:
-    load_package("gatepost.serve.control.operations")
-    load_package("gatepost.serve.web.pages")
     paths = sorted(path for path, _ in PAGES.items())
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:

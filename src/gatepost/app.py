@@ -74,8 +74,14 @@ if TYPE_CHECKING:
     from gatepost.store.postgres.gateway_lease import GatewayLease
 
 STOP_S = 10.0
-# What is served declares settings, too. They are known also where a gateway serves nothing.
-SERVED = ("gatepost.serve.http", "gatepost.serve.control.token_auth", "gatepost.serve.web.site")
+# What is served declares settings, too, and so does what only a command uses. They are known also where a gateway
+# serves nothing.
+DECLARING = (
+    "gatepost.serve.http",
+    "gatepost.serve.control.token_auth",
+    "gatepost.serve.control.agent_registry",
+    "gatepost.serve.web.site",
+)
 
 _log = log.get("app")
 
@@ -86,9 +92,8 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    registry.load_package("gatepost.serve.control.operations")
     registry.load_package("gatepost.serve.web.signin")
-    for module in SERVED:
+    for module in DECLARING:
         importlib.import_module(module)
     load_set_kinds(home)  # last: by now all else is declared
 

@@ -4,13 +4,11 @@ from typing import Any
 
 from gatepost.app import Gateway
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 
 
 class OperationHarness:
     def __init__(self, gateway: Gateway) -> None:
-        load_package("gatepost.serve.control.operations")
         self.gateway = gateway
         self.deps = OperationDeps(
             home=gateway.home,

@@ -10,7 +10,6 @@ from tests.source_trees import find_nodes
 
 import gatepost
 from gatepost.access.choices import Permission
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.access import render_preview
 from gatepost.serve.web.dashboard.form_words import ANY_VERB, ERRORS
@@ -19,8 +18,6 @@ from gatepost.serve.web.dashboard.permissions import ACTS, SENTENCES
 from gatepost.serve.web.dashboard.refusals import render_words
 from gatepost.serve.web.dashboard.undo import FINAL
 from gatepost.serve.web.dashboard.view import InputKind
-
-load_package("gatepost.serve.control.operations")
 
 OURS = re.compile(r"--[a-z]|gatepost |\bJSON\b|\b[a-z]+_[a-z_]+\b|\b[a-z]{1,3}-1m[a-z0-9]{10,}")
 GROUP = re.compile(r"\b[Gg]roups?\b(?![:/`])")

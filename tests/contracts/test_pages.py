@@ -12,7 +12,6 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
@@ -22,8 +21,6 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 
-load_package("gatepost.serve.control.operations")
-load_package("gatepost.serve.web.pages")
 LISTED = [each for _, each in PAGES.items() if each.listed]
 OWNER, STRANGER = "web:user/owner", "web:user/stranger"
 

@@ -1,6 +1,6 @@
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -118,3 +118,42 @@ def test_a_file_that_does_not_add_its_own_name_is_told(deferred: Registry[int]) 
     deferred.defer("json", "json")
     with pytest.raises(SetupError, match="json adds no channel 'json'"):
         deferred.get("json")
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[int]]:
+    """Names a package, which is not imported."""
+    folder = tmp_path / "packed_things"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "contract.py").write_text(
+        "from gatepost.core.registry import Registry\nTHINGS = Registry('page', 'packed_things')\n"
+    )
+    (folder / "some.py").write_text(
+        "from packed_things.contract import THINGS\nTHINGS.add('one', 1, __name__)\nTHINGS.add('two', 2, __name__)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("packed_things.contract").THINGS
+    for name in ("packed_things", "packed_things.contract", "packed_things.some"):
+        sys.modules.pop(name, None)
+
+
+def test_a_package_is_imported_when_something_is_wanted_that_is_not_there_yet(packed: Registry[int]) -> None:
+    packed.add("known", 0, "known.py")
+    assert (packed["known"], packed.get("known"), "known" in packed, packed.is_complete) == (0, 0, True, False)
+    assert "packed_things.some" not in sys.modules
+
+    assert packed["two"] == 2
+    assert packed.is_complete and packed.origin("one") == "packed_things.some"
+    with pytest.raises(NotFound, match="there are: known, one, two"):
+        packed["three"]
+
+
+@pytest.mark.parametrize(
+    "look", [list, len, Registry.items, Registry.copy, Registry.complete, lambda all: "one" in all]
+)
+def test_every_look_at_all_of_a_package_imports_it(
+    packed: Registry[int], look: Callable[[Registry[int]], object]
+) -> None:
+    look(packed)
+    assert packed.list_loaded() == [("one", 1), ("two", 2)]

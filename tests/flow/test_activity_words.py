@@ -5,7 +5,6 @@ import re
 import pytest
 
 from gatepost.core.languages.catalogue import speaking
-from gatepost.core.registry import load_package
 from gatepost.flow import activity_words as words
 from gatepost.flow.requests.choices import ACTS
 from gatepost.serve.control.contract import OPERATIONS
@@ -96,7 +95,6 @@ def test_every_end_of_a_message_is_said_in_words(state: InboxState) -> None:
 
 
 def test_no_operation_tool_kind_or_state_is_said_by_its_code() -> None:
-    load_package("gatepost.serve.control.operations")
     said = [words.render_change("Max", name, "done", "") for name, _ in OPERATIONS.items()]
     said += [
         words.render_call("Home", tool, verdict) for tool in (*ACTS, *words.DONE) for verdict in ("allowed", "held")

@@ -25,7 +25,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.listen_address import parse
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import is_time
 from gatepost.serve.control.arguments.spending import SpendingReport, SpendingRow
@@ -73,7 +73,6 @@ def get_address(page: Page, text: str) -> str:
 @asynccontextmanager
 async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncIterator[PageSite]:
     """The site on a port of its own. `text` stands wherever an operation answers a text."""
-    load_package("gatepost.serve.control.operations")
     clock, config, events = SystemClock(), Config(), EventBus()
     home = Home(folder / "home")
     home.prepare()

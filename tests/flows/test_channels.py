@@ -195,10 +195,11 @@ PLATFORM_LIBRARIES = ("websockets", "nio", "slixmpp", "imap_tools", "aiosmtplib"
 @pytest.mark.slow
 def test_a_started_core_has_imported_no_library_of_a_platform_and_no_adapter(tmp_path: Path) -> None:
     text = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom gatepost import declarations\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom gatepost.app import load_plugins\n"
+        "from gatepost.core.home import Home\n"
         "from gatepost_testing.gateway import running_gateway\n"
         "async def main():\n    async with running_gateway(Path(sys.argv[1])):\n        pass\n"
-        "declarations.load_package()\nasyncio.run(main())\n"
+        "load_plugins(Home(Path(sys.argv[1])))\nasyncio.run(main())\n"
         "print('\\n'.join(sorted(sys.modules)))\n"
     )
     done = subprocess.run(

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,21 @@ import pytest
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundWriter
 from gatepost.mailbox.outbound import OutboundDb, OutboundRow
+from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host
 else:
     Host = object
+
+
+def test_a_sandbox_starts_without_what_only_agents_with_a_model_behind_an_api_need() -> None:
+    """Each start of a sandbox pays for every import."""
+    code = "import sys, gatepost.inside.runner, gatepost.inside.providers.demo; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    loaded = set(done.stdout.split())
+    assert "gatepost.inside.provider_errors" in loaded
+    assert loaded & {"gatepost.inside.http_client", "gatepost.inside.model.api", "email.utils", "tomllib"} == set()
 
 
 async def test_a_message_is_claimed_begun_answered_and_submitted_in_that_order(host: Host) -> None:

@@ -23,7 +23,7 @@ from gatepost.store.gateways.gateway_identity import find_mark, get_gateway_name
 def run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
     is_new = not home.path.exists()
     home.prepare()
-    load_package("gatepost.serve.control.operations")
+    OPERATIONS.complete()
     load_package("gatepost.sandboxes")
     with home_lock.acquire(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")

@@ -4,6 +4,8 @@ A registry lives in its contract and is filled by a decorator while a file is im
 name stops the start. Flows take a registry as an argument, so that a test can give them a small one.
 
 A thing may be deferred: its name is known from the folder, and its file is imported when somebody wants the thing.
+Where a file adds many things, a registry names its package, which is imported when something is wanted that is not
+there yet.
 """
 
 import importlib
@@ -24,10 +26,12 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name, each with the file that it came from."""
+    """Things of one kind by name, each with the file that it came from. `package`: its modules add things, too, and
+    are imported when first one of them is wanted."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, package: str = "") -> None:
         self.kind = kind
+        self._package = package
         self._things: dict[str, T] = {}
         self._origin: dict[str, str] = {}
         self._deferred: dict[str, str] = {}  # modules by the names of what they add
@@ -36,6 +40,16 @@ class Registry(Generic[T]):
         """`module` adds a thing of this name when it is imported, which is not before somebody wants it."""
         if name not in self._things:
             self._deferred[name] = module
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._package
+
+    def complete(self) -> None:
+        """Import the package, if it is still to come."""
+        if self._package:
+            load_package(self._package)
+            self._package = ""  # last: a thread that asks meanwhile waits for the imports
 
     def add(self, name: str, thing: T, origin: str) -> None:
         module = self._deferred.get(name)
@@ -82,16 +96,17 @@ class Registry(Generic[T]):
         return self._things.get(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things or name in self._deferred
+        return name in self._things or name in self._deferred or (bool(self._package) and name in self._list_names())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._things, *self._deferred}))
+        return iter(sorted(self._list_names()))
 
     def __len__(self) -> int:
-        return len({*self._things, *self._deferred})
+        return len(self._list_names())
 
     def items(self) -> list[tuple[str, T]]:
         """All of them, which loads them all."""
+        self.complete()
         for name in list(self._deferred):
             self._load(name)
         return self.list_loaded()
@@ -100,9 +115,15 @@ class Registry(Generic[T]):
         """Those that need no further import."""
         return sorted(self._things.items())
 
+    def _list_names(self) -> set[str]:
+        self.complete()
+        return {*self._things, *self._deferred}
+
     def _load(self, name: str) -> None:
         module = self._deferred.get(name)
         if module is None:
+            if name not in self._things:
+                self.complete()
             return
         importlib.import_module(module)
         if name not in self._things:

@@ -10,7 +10,6 @@ from gatepost.core.errors import Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import OPERATOR, Direction
 from gatepost.serve.control.arguments.activity import ActivityKind, ListActivityArgs
@@ -86,7 +85,6 @@ def fill(db: Db) -> None:
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 

@@ -9,7 +9,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -26,7 +25,6 @@ ADA = "telegram:user/9"
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), events=EventBus())
 

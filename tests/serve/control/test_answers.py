@@ -6,7 +6,6 @@ from msgspec import UNSET, Struct, UnsetType
 from tests.flows.page_desk import make_value
 
 from gatepost.core.clock import SECOND
-from gatepost.core.registry import load_package
 from gatepost.serve.control.answers import from_json, is_time, to_json
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.schedule.tasks import TaskState
@@ -64,9 +63,6 @@ def test_an_answer_of_another_shape_is_refused() -> None:
 def test_a_time_that_is_none_is_an_answer_of_another_shape(moment: object) -> None:
     with pytest.raises(msgspec.ValidationError, match="is no time"):
         from_json(list[Part], [{"done_at": moment, "words": ""}])
-
-
-load_package("gatepost.serve.control.operations")
 
 
 @pytest.mark.parametrize("name", [name for name, each in OPERATIONS.items()])

@@ -6,7 +6,6 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.backups.backup_folder import BackupFile, make_name
 from gatepost.serve.control.arguments.backups import RIGHT, CreateBackupArgs, VerifyBackupArgs
@@ -18,7 +17,6 @@ from gatepost.store.rights import audit
 
 @pytest.fixture
 def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 

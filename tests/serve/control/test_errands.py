@@ -20,7 +20,6 @@ from gatepost.store.sessions.turns import Turn
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
-load_package("gatepost.serve.control.operations")
 
 
 class ErrandOffice:

@@ -9,7 +9,6 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -26,7 +25,6 @@ LEASE = 6_000_000
 
 @pytest.fixture
 async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     clock = FixedClock()
     await store.write(fill, clock.now())
     return OperationDeps(home=Home(store_path.parent), store=store, clock=clock, config=Config(), events=EventBus())

@@ -13,7 +13,6 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow import group_files
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -23,7 +22,6 @@ from gatepost.store.rights import audit
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     made = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     await OPERATIONS["group.add"](made, {"folder": "acme"})
     return made

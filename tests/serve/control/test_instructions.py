@@ -8,7 +8,6 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow import group_files
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -18,7 +17,6 @@ from gatepost.store.sessions import instructions
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     made = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     await OPERATIONS["group.add"](made, {"folder": "acme"})
     return made

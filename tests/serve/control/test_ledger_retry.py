@@ -10,7 +10,6 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -30,7 +29,6 @@ ROOM = ("tg", "tg:group/7")
 
 @pytest.fixture
 def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 

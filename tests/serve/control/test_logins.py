@@ -9,7 +9,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -47,7 +46,6 @@ async def browsers(store: SqliteStore) -> dict[str, str]:
 
 @pytest.fixture
 def operation_deps(store: SqliteStore, home: Home, browsers: dict[str, str]) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 

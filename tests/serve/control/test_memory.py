@@ -12,7 +12,6 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import from_json
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -46,7 +45,6 @@ class MemoryDesk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> MemoryDesk:
-    load_package("gatepost.serve.control.operations")
     clock = FixedClock(NOW)
 
     def fill(db: Db) -> None:

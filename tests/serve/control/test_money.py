@@ -10,7 +10,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.egress.prices import FILE
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -34,7 +33,6 @@ def settle_in(db: Db) -> None:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(settle_in)
     return OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), events=EventBus())
 

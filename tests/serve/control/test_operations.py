@@ -11,7 +11,6 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.flow.groups import ensure_defaults
@@ -51,7 +50,6 @@ class Desk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
-    load_package("gatepost.serve.control.operations")
     home, clock = Home(tmp_path / "home"), SystemClock()
     home.prepare()
     (home.plugins / "providers" / "mine.py").write_text("")

@@ -9,7 +9,6 @@ from gatepost.core.errors import NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview import AwakeSandbox
 from gatepost.messages.inbound import OPERATOR
@@ -47,7 +46,6 @@ def fill(db: Db) -> None:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 

@@ -9,7 +9,6 @@ from gatepost.core.errors import NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -23,7 +22,6 @@ ANN, BOB, CHAT = "web:user/ann", "web:user/bob", "telegram:user/9"
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
 
     def write(db: Db) -> None:
         for user, name in ((CHAT, "Ann"), (ANN, "Ann"), (BOB, "Bob")):

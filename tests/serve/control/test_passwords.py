@@ -9,7 +9,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import OPERATOR
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -40,7 +39,6 @@ def sign_in(db: Db, user: str) -> str:
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())

@@ -10,7 +10,7 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -25,7 +25,6 @@ from gatepost_testing.clock import FixedClock
 
 @pytest.fixture
 async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     await store.write(fill)
     home = Home(store_path.parent)
     return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), events=EventBus())
@@ -171,7 +170,6 @@ async def test_the_tools_of_a_group_with_many_rules_are_judged_beside_the_event_
     store: SqliteStore, tmp_path: Path
 ) -> None:
     await store.write(groups.add, "acme", "acme", "", 1)
-    load_package("gatepost.serve.control.operations")
     deps = OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), events=EventBus())
     deps.extra["tools"] = tools = WatchedTools()
     await OPERATIONS["policy.tools"](deps, {"folder": "acme"})

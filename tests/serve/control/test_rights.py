@@ -10,7 +10,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, list_fields
@@ -30,7 +29,6 @@ DAILY = {"folder": "acme/eng", "daily": "5"}
 @pytest.fixture
 async def deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     """As Ada calls, who is known and nothing else."""
-    load_package("gatepost.serve.control.operations")
 
     def add(db: Db) -> None:
         for folder in ("acme", "acme/eng", "other"):

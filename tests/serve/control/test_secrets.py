@@ -12,7 +12,6 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -41,7 +40,6 @@ class Desk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
-    load_package("gatepost.serve.control.operations")
     home = Home(tmp_path / "home")
     home.prepare()
     await store.write(groups.add, "acme", "Acme", "", 1)

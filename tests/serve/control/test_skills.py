@@ -10,7 +10,6 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.arguments.skills import DraftState
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -27,7 +26,6 @@ TEXT = "---\nname: {}\ndescription: Use it.\n---\nDo {}.\n"
 
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     made = OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), events=EventBus())
     for folder in ("acme", "acme/eng", "other"):
         await OPERATIONS["group.add"](made, {"folder": folder})

@@ -10,7 +10,6 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import ensure_defaults
@@ -50,7 +49,6 @@ class TaskDesk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
-    load_package("gatepost.serve.control.operations")
     home, clock, events = Home(tmp_path / "home"), FixedClock(NOW), EventBus()
     home.prepare()
     await ensure_defaults(store, home, clock)

@@ -10,7 +10,6 @@ from gatepost.core.errors import NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -23,7 +22,6 @@ ANN = "fake:user/ann"
 
 @pytest.fixture
 async def operation_deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     home, clock = Home(tmp_path / "home"), SystemClock()
     home.prepare()
     await ensure_defaults(store, home, clock)

@@ -5,7 +5,6 @@ from pathlib import Path
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.port import Store
@@ -16,7 +15,6 @@ EVE = "telegram:user/9"
 
 
 async def test_whoever_closes_the_home_is_in_the_audit(store: Store, tmp_path: Path) -> None:
-    load_package("gatepost.serve.control.operations")
     home = Home(tmp_path / "home")
     home.prepare()
     (home.path / "gatepost.toml").write_text("")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from gatepost.core.process.listen_address import parse
-from gatepost.core.registry import load_package
 from gatepost.flow.reports import SandboxIsolation
 from gatepost.serve.health.security_checks import PAGES, PublicRoom, SecurityFacts, judge_security
 from gatepost.serve.web.dashboard import contract
@@ -61,7 +60,6 @@ def test_the_worst_stands_first_and_long_lists_are_cut() -> None:
 
 
 def test_each_finding_leads_to_a_page_that_is_there() -> None:
-    load_package("gatepost.serve.web.pages")
     subjects = {each.subject for case in OPEN for each in judge_security(SecurityFacts(**case[0]))}
     assert subjects == PAGES.keys()
     assert {*PAGES.values()} <= {path for path, _ in contract.PAGES.items()}

@@ -13,7 +13,6 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.process.listen_address import parse
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OperationDeps
 from gatepost.serve.http import HttpServer, bind, get_bound_address
@@ -64,7 +63,6 @@ def given() -> dict[str, Any]:
 
 @pytest.fixture
 def operation_deps(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), events=EventBus())
 
 

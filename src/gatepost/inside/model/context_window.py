@@ -10,16 +10,16 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, get_request
 from gatepost.inside.model.api import ModelApi
+from gatepost.inside.model.overflow_errors import LARGEST, SMALLEST, is_window
 from gatepost.mailbox.outbound import now
 
 USUAL = 32_768  # of a model that nobody says anything of
-SMALLEST, LARGEST = 512, 100_000_000  # what else is said is no window
 LIST_S = 5.0  # for which an endpoint's list of models is waited
 LARGEST_LIST = 4 * 1024 * 1024  # bytes
 MOST_KNOWN = 50  # models of which something is kept
@@ -96,10 +96,6 @@ def _read_listed(model: _ListedModel) -> int:
         if is_window(said):
             return said
     return 0
-
-
-def is_window(said: object) -> TypeGuard[int]:
-    return isinstance(said, int) and not isinstance(said, bool) and SMALLEST <= said <= LARGEST
 
 
 @cache

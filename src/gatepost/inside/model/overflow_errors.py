@@ -4,11 +4,11 @@
 """
 
 import re
+from typing import TypeGuard
 
 import msgspec
 
-from gatepost.inside.model.context_window import is_window
-
+SMALLEST, LARGEST = 512, 100_000_000  # what else is said is no window
 LONGEST = 4000  # characters of an error that are looked at
 
 
@@ -83,6 +83,10 @@ _ANSWERS = (
 )
 _PACE = r"rate limit reached|per minute.{0,200}\bUsed \d"  # passes by waiting
 _FLAGS = re.IGNORECASE | re.DOTALL
+
+
+def is_window(said: object) -> TypeGuard[int]:
+    return isinstance(said, int) and not isinstance(said, bool) and SMALLEST <= said <= LARGEST
 
 
 def find_overflow(words: str) -> ContextOverflow | None:

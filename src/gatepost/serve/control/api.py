@@ -40,7 +40,7 @@ from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat
 from gatepost.serve.control.answers import ApiErrorKind, to_json
-from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, find_operation
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.openapi import make_openapi
 
@@ -124,7 +124,7 @@ class ControlApi:
         return result_response(to_json(await self._deps.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
-        run = self._deps.operations[request.path_params["name"]]
+        run = await find_operation(self._deps.operations, request.path_params["name"])
         return result_response(await run(self._deps.operation_deps, await read_object(request)))
 
     async def openapi(self, request: Request) -> Response:

@@ -252,7 +252,14 @@ def _has_plain_numbers(value: Any) -> bool:
     return True
 
 
-OPERATIONS: Registry[Operation] = Registry("operation")
+OPERATIONS: Registry[Operation] = Registry("operation", "gatepost.serve.control.operations")
+
+
+async def find_operation(operations: Registry[Operation], name: str) -> Operation:
+    """Return an operation. They are imported when somebody first asks for one, beside what the event loop does."""
+    if not operations.is_complete:
+        await asyncio.to_thread(operations.complete)
+    return operations[name]
 
 
 def operation(

@@ -7,7 +7,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, SetupError, Unavailable
 from gatepost.core.records import replace
 from gatepost.flow.gateways.commands import Answer, GatewayCommands
-from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps, find_operation
 from gatepost.store.gateways.commands import CommandKind
 
 WITHIN_S = 45.0  # for which an answer is waited for; below what clients of the API wait
@@ -56,7 +56,7 @@ async def run_passed(operation_deps: OperationDeps, asked: Answer) -> Answer:
         pass_on=None,
     )
     try:
-        return {"result": await OPERATIONS[name](deps, asked["given"])}
+        return {"result": await (await find_operation(OPERATIONS, name))(deps, asked["given"])}
     except GatepostError as error:
         return {"error": render_error(error)}
     except Exception as error:  # noqa: BLE001  whoever asked is answered, and this gateway goes on

@@ -30,7 +30,7 @@ from gatepost.serve.control.api import (
     render_number_too_large,
     result_response,
 )
-from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, find_operation
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage
@@ -142,7 +142,7 @@ class ApiRoutes:
             await self._deps.pace.hold(request.scope)
             return await self._refusal(request)
         try:
-            operation = self._deps.operations[request.path_params["name"]]
+            operation = await find_operation(self._deps.operations, request.path_params["name"])
             if not includes(token.scopes, operation.info.right):
                 hint = f"its scopes do not include {operation.info.right}"
                 raise Refused(f"the token {token.id}", operation.info.name, "", hint)

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -105,7 +105,7 @@ def make_site(deps: WebDeps) -> Starlette:
             Mount(hooks.PREFIX, hooks.ChannelHooks(deps.adapters, deps.config, pace)),
             Mount(
                 PREFIX,
-                routes=dashboard.routes() if dashboard else [],
+                app=dashboard or Router(),
                 middleware=[Middleware(LoginRequiredMiddleware, browsers=browsers, pace=pace, page=True)],
             ),
             Mount(

@@ -8,7 +8,6 @@ import pytest
 from gatepost.core.errors import Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.arguments.secrets import (
     AllowHostArgs,
@@ -58,7 +57,6 @@ def test_a_binding_is_made_with_the_right_everywhere_and_taken_back_with_that_on
 @pytest.fixture
 async def deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     """As Ada calls, who may change the hosts of `acme`."""
-    load_package("gatepost.serve.control.operations")
 
     def add(db: Db) -> None:
         groups.add(db, "acme", "Acme", "", 1)

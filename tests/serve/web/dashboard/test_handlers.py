@@ -8,7 +8,6 @@ import pytest
 from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 
 from gatepost.core.event_bus import EventBus
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields
 from gatepost.serve.web.dashboard import live, tables
@@ -60,7 +59,6 @@ async def test_who_has_no_right_reads_words_and_not_the_name_of_an_operation(sit
 
 
 async def test_every_operation_that_answers_a_question_shows_its_answer(site: Any) -> None:
-    load_package("gatepost.serve.control.operations")
     names = [
         name
         for name, each in OPERATIONS.items()

@@ -1,12 +1,10 @@
 """Six entries beside the chat, each with its pages as tabs; nobody sees what they may not open."""
 
-from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.contract import PAGES, Page, Section
 from gatepost.serve.web.dashboard.sidebar import get_heading, make_menu, make_tabs
 
 
 def list_pages() -> list[Page]:
-    load_package("gatepost.serve.web.pages")
     return sorted((each for _, each in PAGES.items() if each.listed), key=lambda each: (each.order, each.title))
 
 

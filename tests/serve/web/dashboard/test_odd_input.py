@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import ArgumentField, list_fields
 from gatepost.serve.web.dashboard.contract import PREFIX
@@ -21,7 +20,6 @@ def fill(each: ArgumentField) -> str:
 
 
 def list_forms() -> list[tuple[str, dict[str, str]]]:
-    load_package("gatepost.serve.control.operations")
     found = []
     for name, operation in OPERATIONS.items():
         fields = list_fields(operation.args)

@@ -5,7 +5,6 @@ import re
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_declarations, list_fields, list_inputs
 from gatepost.serve.web.dashboard.form_words import (
@@ -20,8 +19,6 @@ from gatepost.serve.web.dashboard.form_words import (
 from gatepost.serve.web.dashboard.operation_form import list_facts, make_form, parse_form
 from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.store.sessions.groups import GroupSettings
-
-load_package("gatepost.serve.control.operations")
 
 
 def test_a_form_has_an_input_for_each_argument_and_shows_what_is_known() -> None:

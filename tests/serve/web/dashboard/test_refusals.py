@@ -3,14 +3,11 @@
 import pytest
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
-from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.serve.web.dashboard.refusals import KnownPlaces, find_field, make_refusal, render_refusal
 from gatepost.serve.web.dashboard.view import Link
 
-load_package("gatepost.serve.control.operations")
-load_package("gatepost.serve.web.pages")
 EVERYWHERE = KnownPlaces(pages=[each for _, each in PAGES.items()], operations=OPERATIONS, may=lambda info: True)
 NOWHERE = KnownPlaces(pages=[], operations=OPERATIONS, may=lambda info: False)
 TASK = {"folder": "hme", "prompt": "x", "when": "soon"}

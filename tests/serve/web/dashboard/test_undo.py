@@ -7,7 +7,6 @@ import pytest
 
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
@@ -19,7 +18,6 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
 
-load_package("gatepost.serve.control.operations")
 NOW = 1_800_000_000_000_000
 ROUTE = {"match": "verb=mention", "target": "acme", "seq": 7, "also": True, "session": "shared", "window": "20/"}
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.registry import load_package
 from gatepost.serve.alerts.conditions import CONDITIONS, Severity
 from gatepost.serve.control.arguments.alerts import AlertState, AlertView
 from gatepost.serve.control.operations.alerts import make_view
@@ -41,7 +40,6 @@ def test_each_condition_leads_to_a_page_that_is_there(condition: str) -> None:
     link = show_place(found)
     assert isinstance(link, Link) and link.text
     path = CONDITIONS[condition].page
-    load_package("gatepost.serve.web.pages")
     assert path.replace("{subject}", "{folder}") in dict(PAGES.items())
     assert found.severity in Severity
 

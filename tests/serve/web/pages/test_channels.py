@@ -2,14 +2,11 @@
 
 from typing import Any
 
-from gatepost.core.registry import load_package
 from gatepost.serve.control.arguments.channels import AskedSetting, ChannelKindItem
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.serve.web.pages.channels import make_form
-
-load_package("gatepost.serve.control.operations")
 
 
 def ask(name: str, default: Any = "", **changes: Any) -> AskedSetting:

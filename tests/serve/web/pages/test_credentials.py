@@ -7,7 +7,6 @@ import pytest
 
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.serve.control.arguments.credentials import (
     BrowserLoginView,
     PasskeyList,
@@ -92,7 +91,6 @@ def test_a_password_is_offered_where_it_is_on_and_removed_where_it_is_set() -> N
 
 
 def test_the_old_password_is_asked_for_beside_the_new_one() -> None:
-    load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["login.set_password"], {})
     assert [each.name for each in form.inputs if each.required or each.front] == ["new_password", "old_password"]
 
@@ -124,9 +122,6 @@ def test_while_they_are_off_nothing_is_said_of_them_but_of_those_that_are_there(
 def test_a_missing_library_is_named_with_the_way_to_it() -> None:
     _, note = make_passkey_blocks(make_answer(is_on=False, missing="pip install it"), everybody=False)
     assert isinstance(note, Note) and note.hint == "pip install it"
-
-
-load_package("gatepost.serve.control.operations")
 
 
 @pytest.mark.parametrize("name", [name for name, _ in OPERATIONS.items()])
@@ -213,7 +208,6 @@ def test_a_link_shows_when_it_ends_or_what_has_ended_it() -> None:
 
 
 def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:
-    load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["token.add"], {"kind": "webhook"})
     shown = [each.name for each in form.inputs if each.required or each.front]
     assert shown == ["folder", "label", "instructions", "signature"]

@@ -6,7 +6,6 @@ import pytest
 
 from gatepost.core.clock import MINUTE, Period, SystemClock, iso
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.flow.reports import AgentStatus, SafeStep
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.overview import (
@@ -175,7 +174,6 @@ def test_words_of_strangers_stay_words() -> None:
 
 @pytest.mark.slow
 async def test_the_first_page_is_the_overview_and_its_cards_are_exported(site: Any) -> None:
-    load_package("gatepost.serve.control.operations")
     await site.store.write(groups.add, "acme", "=Acme", "claude", 1)
     async with site.signed_in() as browser:
         page = await browser.get("/dashboard/")

@@ -94,7 +94,7 @@ class Page(Struct, frozen=True, kw_only=True):
         return f"{PREFIX}{self.path}"
 
 
-PAGES: Registry[Page] = Registry("page")
+PAGES: Registry[Page] = Registry("page", "gatepost.serve.web.pages")
 
 
 def page(

@@ -14,7 +14,8 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
@@ -22,7 +23,7 @@ from gatepost.core.languages.calendar import render_local
 from gatepost.core.languages.catalogue import translate
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry
 from gatepost.flow.group_files import open_file
 from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.serve.control.arguments.groups import FindGroupFileArgs
@@ -99,16 +100,24 @@ class DashboardDeps(Struct, frozen=True, kw_only=True):
 
 
 class Dashboard:
+    """The app below the prefix. Its pages and their operations are imported for the first visitor, not at the start."""
+
     def __init__(self, deps: DashboardDeps, streams: ChangeStreams) -> None:
         self._deps, self._streams = deps, streams
-        load_package("gatepost.serve.web.pages")
-        self._pages = [each for _, each in deps.pages.items()]
         self._threads = BoundedThreadPool(FILE_THREADS)
+        self._router: Router | None = None
 
-    def routes(self) -> list[Route]:
-        """Below the prefix. Paths without holes come first (`/tasks/next` is no task), then the longer ones."""
-        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, -each.path.count("/"), each.path))
-        return [
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._router is None:
+            await asyncio.to_thread(self._deps.operations.complete)
+            self._router = await asyncio.to_thread(self._make_router)
+        await self._router(scope, receive, send)
+
+    def _make_router(self) -> Router:
+        """Paths without holes come first (`/tasks/next` is no task), then the longer ones."""
+        pages = [each for _, each in self._deps.pages.items()]
+        ordered = sorted(pages, key=lambda each: ("{" in each.path, -each.path.count("/"), each.path))
+        routes = [
             Route("/live", self.live, methods=["GET"]),
             Route("/palette", self.palette, methods=["GET"]),
             Route("/files/{folder:path}", self.download, methods=["GET"]),
@@ -116,6 +125,7 @@ class Dashboard:
             Route("/do/{operation}", self.run, methods=["POST"]),
             *(Route(_make_pattern(each.path), self._serve(each), methods=["GET"]) for each in ordered),
         ]
+        return Router(routes)
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
@@ -205,7 +215,7 @@ class Dashboard:
         rights, operations = read_operation_rights(db, person), self._deps.operations
         listed = [
             each
-            for each in self._pages
+            for _, each in self._deps.pages.items()
             if each.listed and all(may_run(rights, operations[name].info) for name in each.reads)
         ]
         return sorted(listed, key=lambda each: (each.order, each.title))

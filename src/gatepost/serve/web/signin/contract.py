@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.health.findings import Finding
@@ -69,7 +69,7 @@ class SignInMethod(Struct, frozen=True, kw_only=True):
         return self.wanted(config) and self.is_installed
 
 
-SIGN_IN_METHODS: Registry[SignInMethod] = Registry("sign-in method")
+SIGN_IN_METHODS: Registry[SignInMethod] = Registry("sign-in method", "gatepost.serve.web.signin")
 
 W = TypeVar("W", bound=Callable[[SignInDeps], SignInHandlers])
 
@@ -94,14 +94,12 @@ def sign_in_method(
 
 def list_methods(config: Config, registry: Registry[SignInMethod] = SIGN_IN_METHODS) -> list[SignInMethod]:
     """Those that are on, in the order of their buttons."""
-    load_package("gatepost.serve.web.signin")
     found = [each for _, each in registry.items() if each.is_on(config)]
     return sorted(found, key=lambda each: (each.order, each.name))
 
 
 def list_missing_methods(config: Config, registry: Registry[SignInMethod] = SIGN_IN_METHODS) -> list[SignInMethod]:
     """Those that the settings ask for, and whose extra is not installed."""
-    load_package("gatepost.serve.web.signin")
     return [each for _, each in registry.items() if each.wanted(config) and not each.is_installed]
 
 
