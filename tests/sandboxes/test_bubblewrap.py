@@ -241,6 +241,19 @@ async def test_processes_are_limited_where_there_is_no_cgroup() -> None:
 
 
 @needs_bwrap
+async def test_what_is_inside_and_bwrap_itself_are_in_the_cgroup_of_the_sandbox() -> None:
+    started = await Bubblewrap(CONFIG).start(plan("sleep 60"))
+    cgroup = started._cgroup
+    assert cgroup is not None
+    assert cgroup.holds(started.inner_pid) and cgroup.holds(started.pid)
+    assert not cgroup.holds(os.getpid())
+
+    started.kill()
+    await started.wait()
+    assert not any(folder.exists() for folder in cgroup.folders.values())
+
+
+@needs_bwrap
 async def test_a_sweep_ends_what_an_earlier_daemon_left() -> None:
     kind = Bubblewrap(CONFIG)
     left = plan("sleep 60")

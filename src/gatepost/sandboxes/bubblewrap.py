@@ -197,7 +197,7 @@ class Bubblewrap:
             try:
                 child = self._spawn(plan, ends, outer_command(prepared, plan, ends, cgroup))
                 async with asyncio.timeout(START_S):
-                    inner_pid, namespace = await _read_info(ends.info)
+                    (inner_pid, namespace), _ = await asyncio.gather(_read_info(ends.info), _enter(cgroup, child.pid))
                 lower_priority(inner_pid)  # bwrap may have forked it before its own was lowered
                 if cgroup is not None:
                     await asyncio.to_thread(_put_in, cgroup, inner_pid)
@@ -340,9 +340,18 @@ def _rlimits(limits: SandboxLimits, cgroup: cgroups.Cgroup | None) -> list[str]:
     return chain
 
 
+async def _enter(cgroup: cgroups.Cgroup | None, pid: int) -> None:
+    """Put bwrap itself into the cgroup while it builds the walls. The kernel takes some 10 ms for the first process
+    that it moves after a pause, for which the sandbox need not wait. It is judged by what is inside, not by bwrap."""
+    if cgroup is not None:
+        with suppress(OSError):
+            await asyncio.to_thread(cgroup.add, pid)
+
+
 def _put_in(cgroup: cgroups.Cgroup, pid: int) -> None:
     cgroup.set_idle()
-    cgroup.add(pid)
+    if not cgroup.holds(pid):  # bwrap was not yet in it when it made this one
+        cgroup.add(pid)
 
 
 def _setpriv_command(uid: int | None) -> list[str]:

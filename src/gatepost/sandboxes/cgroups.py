@@ -19,6 +19,7 @@ PERIOD_US = 100_000
 # Shares of the processors when they are short; the gateway's own is 100. A start costs much, and nobody talks with it.
 STARTING_SHARE, WORKING_SHARE = 20, 50
 OF_V1, OF_V2 = "freezer.state", "cgroup.freeze"
+ANY_SANDBOX = "gatepost-"  # what the names of all sandboxes of all homes begin with
 DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
 
 
@@ -41,6 +42,10 @@ class Cgroup(Struct, frozen=True):
     def add(self, pid: int) -> None:
         for folder in self._each():
             _write(folder / "cgroup.procs", str(pid))
+
+    def holds(self, pid: int) -> bool:
+        """Return True if the process is in it, in every hierarchy."""
+        return all(str(pid) in (folder / "cgroup.procs").read_text().split() for folder in self._each())
 
     def kill(self) -> None:
         """Frozen first, so that nothing forks faster than it is killed. A frozen v1 task dies only when thawed."""
@@ -249,6 +254,7 @@ def _find_left(prefix: str, mounts: str) -> dict[tuple[str, bool], dict[str, Pat
             for name in names:
                 if name.startswith(prefix):
                     found.setdefault((name, unified), {})[controller] = Path(place) / name
+            names[:] = [each for each in names if not each.startswith(ANY_SANDBOX)]  # there are no others in these
     return found
 
 
