@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from gatepost.core.home import Home
+from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
+from gatepost.sandboxes import cgroups
 from gatepost_testing import fork_server
 from gatepost_testing.waiting import PATIENCE_S, block_until
 
@@ -95,7 +98,12 @@ class DaemonProcess:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        if self.stop() < 0:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Remove the cgroups of a daemon that was killed for good, as its next start would."""
+        cgroups.sweep(name_prefix(Home(self.home)), Path("/proc/self/mounts").read_text())
 
     def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line against this home."""

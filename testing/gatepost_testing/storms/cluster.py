@@ -68,6 +68,7 @@ class Cluster:
         for daemon in self.daemons.values():
             if daemon.is_running:
                 daemon.stop(signal.SIGKILL)
+            daemon.sweep()
         self.server.__exit__(kind, error, trace)
 
     def __getitem__(self, name: str) -> DaemonProcess:
