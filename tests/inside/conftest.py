@@ -109,6 +109,11 @@ class Host:
         if self._writer is not None:
             self._writer.write(runner_frames.encode_frame(frame))
 
+    def hang_up(self) -> None:
+        """As a gateway that dies."""
+        assert self._writer is not None
+        self._writer.close()
+
     async def until(self, true: Callable[[], Any]) -> None:
         """Bounded wait for something that a frame brings about."""
         async with asyncio.timeout(PATIENCE_S):

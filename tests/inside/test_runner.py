@@ -305,6 +305,26 @@ async def test_nanoclaw_38_each_provider_keeps_its_own_conversation(host: Host) 
     assert (host.root / "ws" / "state" / "demo").is_dir()
 
 
+async def test_the_demo_makes_no_excuse_when_the_gateway_dies_in_the_middle_of_its_call(host: Host) -> None:
+    """The next gateway asks again, and the note is made."""
+    called = asyncio.Event()
+
+    async def die(reads: asyncio.StreamReader, writes: asyncio.StreamWriter) -> None:
+        await reads.readline()
+        writes.close()
+        called.set()
+
+    tools = await asyncio.start_unix_server(die, str(host.root / "run" / "router.sock"))
+    host.add("note buy milk")
+    await host.start("demo")
+    await called.wait()
+    await asyncio.wait({asyncio.ensure_future(host.until(host.answered))}, timeout=0.3)  # its sockets end one by one
+    host.hang_up()
+    assert await host.ended() == (0, "")
+    assert host.said == []
+    tools.close()
+
+
 async def test_nanoclaw_30_a_block_goes_to_its_name_bare_text_to_the_room_and_one_correction_follows(
     host: Host,
 ) -> None:

@@ -4,6 +4,7 @@ notes in work.md and shows its tools; everything it does goes through the same d
 It has no conversation of its own: what it was asked stands in the batch, and what it noted stands in work.md.
 """
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncIterator
@@ -49,6 +50,9 @@ ABOUT = "\n\n".join(
 )
 
 HEADING = "## Notes"
+# A gateway that is gone ends this process sooner, and the next one asks again: then an excuse would take the place of
+# the answer.
+GONE_S = 1.0
 _GREETING = re.compile(r"(hi|hello|hey|hallo|moin|good (morning|day|evening)|/?start|/?help|\?)[\s!.?]*", re.IGNORECASE)
 _ABOUT = re.compile(r"(about|who are you|what are you|what is this|what is gatepost)[\s!.?]*", re.IGNORECASE)
 _NOTE = re.compile(r"note[:\s]\s*(.+)", re.IGNORECASE | re.DOTALL)
@@ -184,6 +188,7 @@ class Demo:
                 word = found.group(1).lower()
                 return await {"notes": self._notes, "tools": self._list, "session": self._session}[word]()
         except OSError as error:
+            await asyncio.sleep(GONE_S)
             return f"I cannot reach my tools just now ({error})."
         return self._echo(text)
 
