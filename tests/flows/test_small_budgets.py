@@ -92,6 +92,21 @@ async def test_a_budget_too_small_for_the_first_step_asks_for_more_and_the_messa
         assert list_texts(channel, ROOM)[-1] == "here"
 
 
+async def test_a_small_budget_has_room_for_a_small_answer(tmp_path: Path) -> None:
+    """What is set aside for a call is near to what it can cost, whatever the list of tools weighs in bytes."""
+    channel = FakeChannel()
+    async with (
+        ModelEndpoint(SCRIPT) as endpoint,
+        a_gateway(tmp_path / "h", channel, endpoint, "claude-sonnet-4-5") as gateway,
+    ):
+        await gateway.store.write(budgets.put, HOME, Period.DAY, 100_000, "test", gateway.clock.now())
+        await channel.say("hello", address=ROOM)
+        await wait_until_settled(gateway)
+        assert list_texts(channel, ROOM) == ["here"]
+        (spent,) = await gateway.store.read(costs.list_sums, "group")
+        assert 0 < spent.micro < 20_000
+
+
 async def find_waiting(gateway: Gateway, channel: FakeChannel, model: str) -> str:
     """The request about a model without a price, once its card is shown."""
     await channel.say("hello", address=ROOM)

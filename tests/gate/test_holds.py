@@ -1,5 +1,6 @@
 """Attempts of an agent to get around a hold, and what an answer that lasts does not lift."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -100,8 +101,9 @@ class HeldAgent:
         above: tuple[str, ...] = (),
         folder: str = "acme/eng",
         pages: PageFetcher | None = None,
+        config: Config | None = None,
     ) -> "HeldAgent":
-        agent = await GateAgent.create(home, store, folder, tools=tools, pages=pages)
+        agent = await GateAgent.create(home, store, folder, tools=tools, pages=pages, config=config)
 
         def add(db: Db) -> None:
             db.run(
@@ -642,10 +644,25 @@ async def test_a_prototype_that_was_changed_after_the_card_makes_no_group(tmp_pa
 
 
 async def test_an_own_voice_that_was_changed_after_the_card_is_not_used(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold send_voice", tools=TOOLS)
-    agent.write("---\nvoice: nova\n---\n", "PERSONA.md")
-    assert await agent.is_held("send_voice", text="hello")
-    assert "Voice voice: nova" in (await agent.last()).preview
+    spoken: list[str] = []
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length: ")[2].partition("\r\n")[0])
+        spoken.append(json.loads(await reader.readexactly(size))["voice"])
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 64\r\nconnection: close\r\n\r\nOggS" + bytes(60))
+        writer.close()
+
+    async with await asyncio.start_server(speak, "127.0.0.1", 0) as server:
+        config = Config({"tts.base_url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"})
+        agent = await HeldAgent.create(tmp_path, store, "hold send_voice", tools=TOOLS, config=config)
+        path = agent.write("---\nvoice: nova\n---\n", "PERSONA.md")
+        assert await agent.is_held("send_voice", text="hello")
+        request = await agent.decide(ALLOW_ONCE)
+        assert "Voice voice: nova" in request.preview
+        path.write_text("---\nvoice: onyx\n---\n")
+        assert not (await agent.run(request)).failed
+    assert spoken == ["nova"]
 
 
 async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path: Path, store: SqliteStore) -> None:
