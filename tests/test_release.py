@@ -166,7 +166,7 @@ def test_the_bill_is_the_same_each_time(files: ModuleType, beside: Path, wheel: 
 @pytest.mark.skipif(not VALIDATOR.exists(), reason="cyclonedx-py is not here: scripts/system_packages.py --all")
 def test_the_bill_is_what_cyclonedx_takes(beside: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
-    wrong.write_text(json.dumps(read_bill(beside) | {"components": [{"type": "nothing"}]}))
+    wrong.write_text(json.dumps(read_bill(beside) | {"components": [{"type": "nothing", "name": "one"}]}))
     command = [str(VALIDATOR), "-c", VALIDATE, str(beside / "gatepost-0.1.0.cdx.json"), str(wrong)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert told[0] == "None" and "nothing" in told[1]

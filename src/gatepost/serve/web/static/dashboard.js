@@ -93,12 +93,21 @@ function options() {
   return [...document.querySelectorAll("#palette-list li:not([hidden])")];
 }
 
+// What has the words in its name comes before what has them in its help.
 function filterPalette(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const item of document.querySelectorAll("#palette-list li")) {
-    const said = item.firstElementChild.dataset.words.toLowerCase();
+  const items = [...document.querySelectorAll("#palette-list li")];
+  const misses = new Map();
+  for (const item of items) {
+    const link = item.firstElementChild;
+    const said = link.dataset.words.toLowerCase();
+    const name = `${link.dataset.operation ?? ""} ${link.firstElementChild.textContent}`.toLowerCase();
     item.hidden = !words.every((word) => said.includes(word));
+    misses.set(item, words.filter((word) => !name.includes(word)).length);
   }
+  const place = (item) => Number(item.firstElementChild.id.slice("palette-".length));
+  items.sort((one, other) => misses.get(one) - misses.get(other) || place(one) - place(other));
+  at("palette-list").append(...items);
   at("palette-none").hidden = options().length > 0;
   choose(0);
 }
