@@ -29,6 +29,18 @@ def test_a_rule_is_added_listed_explained_and_removed(run: Run) -> None:
     assert run("policy", "explain", "acme/eng", "send", "--args", DISCORD, "--json").json["allowed"] is True
 
 
+def test_a_rule_that_holds_already_is_said_to_and_not_written_twice(run: Run) -> None:
+    for said in ("acme: hold send\n", "acme: hold send holds already\n"):
+        assert said in run("grant", "add", "acme", "hold send").out
+    assert [each["text"] for each in run("grant", "list", "--json").json["rules"]] == ["hold send"]
+
+
+def test_a_text_that_is_pinned_already_is_said_to_be_and_not_pinned_twice(run: Run) -> None:
+    assert "rule 1 is pinned for acme, " in run("rule", "add", "acme", "Be kind.").out
+    assert run("rule", "add", "acme", "Be kind.").out == "rule 1 says so to acme already\n"
+    assert "rule 2 is pinned" in run("rule", "add", "acme", "Be kind.", "--room", "telegram:group/1").out
+
+
 def test_a_hold_says_how_many_must_agree_wherever_it_is_shown(run: Run) -> None:
     assert run("grant", "add", "acme", "hold[2] send(jid=discord:*)").code == 0
     assert "hold[2] send(jid=discord:*)" in run("grant", "list").out

@@ -48,6 +48,7 @@ from gatepost.serve.control.arguments.access import (
     AddPinnedRuleArgs,
     ExplainCallArgs,
     ListPinnedRulesArgs,
+    NewPinnedRule,
     RemovePinnedRuleArgs,
 )
 from gatepost.store.sessions.pinned_rules import PinnedRule
@@ -106,7 +107,7 @@ def _list_params(home: Home, action: str) -> set[str]:
 @from_operation(AddGrantRuleArgs, prepare=_check_rule)
 @_ANYWAY
 def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
-    output.print_line(f"{made.folder}: {made.rule}")
+    output.print_line(f"{made.folder}: {made.rule}{'' if made.new else ' holds already'}")
     for gap in made.not_covered:
         output.print_line(f"Not covered: {gap}")
 
@@ -307,7 +308,10 @@ def rule_command() -> None:
 
 @rule_command.command("add")
 @from_operation(AddPinnedRuleArgs)
-def add_rule(run: CommandRun, made: PinnedRule) -> None:
+def add_rule(run: CommandRun, made: NewPinnedRule) -> None:
+    if not made.new:
+        output.print_line(f"rule {made.id} says so to {made.folder}{_render_rule_place(made)} already")
+        return
     output.print_line(f"rule {made.id} is pinned for {made.folder}{_render_rule_place(made)}, from its next turn on")
 
 

@@ -47,6 +47,7 @@ from gatepost.serve.control.arguments.access import (
     ListPinnedRulesArgs,
     ListToolsArgs,
     NewGrantRule,
+    NewPinnedRule,
     NewRoleMember,
     PermissionPreview,
     PreviewPermissionArgs,
@@ -59,7 +60,7 @@ from gatepost.serve.control.arguments.access import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups, pinned_rules
@@ -137,12 +138,12 @@ async def _write_grants(deps: OperationDeps, change: Callable[[Db], T], **detail
 
 @operation
 async def add_grant_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
-    now = deps.clock.now()
-    number = await _write_grants(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
+    given = (args.folder, args.rule, deps.caller, deps.clock.now())
+    number, new = await _write_grants(deps, lambda db: grant_changes.add_rule(db, *given))
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
     known = {each.text for each in await deps.store.read(acl.list_rules, args.folder)}
     gaps = list_gaps(tools, parse(args.rule), known)
-    return NewGrantRule(id=number, folder=args.folder, rule=args.rule, not_covered=gaps)
+    return NewGrantRule(id=number, folder=args.folder, rule=args.rule, new=new, not_covered=gaps)
 
 
 @operation
@@ -275,21 +276,25 @@ def list_grants(db: Db, args: ListGrantsArgs, now: int) -> AllGrants:
 
 
 @operation
-async def add_pinned_rule(deps: OperationDeps, args: AddPinnedRuleArgs) -> PinnedRule:
+async def add_pinned_rule(deps: OperationDeps, args: AddPinnedRuleArgs) -> NewPinnedRule:
     text = clean(args.text).strip()
     if not text or len(text) > LONGEST_RULE:
         raise Invalid("text", f"a pinned rule has 1 to {LONGEST_RULE} characters; longer texts belong in AGENTS.md")
     room = str(addresses.parse(args.room, "room")) if args.room else ""
     now = deps.clock.now()
 
-    def insert(db: Db) -> PinnedRule:
+    def insert(db: Db) -> NewPinnedRule:
         if groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
-        known = sum(len(each.text) for each in pinned_rules.list_for_group(db, args.folder))
+        db.lock(LockKind.RULES, "pinned", args.folder)
+        there = pinned_rules.list_for_group(db, args.folder)
+        if (same := next((each for each in there if (each.address, each.text) == (room, text)), None)) is not None:
+            return extend(NewPinnedRule, same, new=False)
+        known = sum(len(each.text) for each in there)
         if known + len(text) > LONGEST_RULES_TOGETHER:
             why = f"the pinned rules of a group have {LONGEST_RULES_TOGETHER} characters together; remove one first"
             raise Invalid("text", why)
-        return pinned_rules.add(db, args.folder, room, text, deps.caller, now)
+        return extend(NewPinnedRule, pinned_rules.add(db, args.folder, room, text, deps.caller, now), new=True)
 
     made = await deps.write(insert)
     deps.events.group(args.folder)
