@@ -184,6 +184,7 @@ def test_python_m_gatepost_is_the_command() -> None:
     [
         (("connect", "cluade"), "claude"),
         (("policy", "explain", "home", "snd"), "send"),
+        (("policy", "explain", "home", "speek"), "speak"),
         (("policy", "explain", "hom", "send"), "home"),
         (("group", "show", "hmoe"), "home"),
         (("group", "shwo", "home"), "show"),

@@ -4,6 +4,7 @@ imports it when a command has failed: it reads the store."""
 from collections.abc import Callable
 from contextlib import suppress
 
+from gatepost.access.subjects import Subject
 from gatepost.core.errors import GatepostError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
@@ -25,7 +26,7 @@ def _names(kind: str, home: Home) -> list[str]:
         from gatepost.tools.contract import TOOLS
 
         load_package("gatepost.tools")
-        return list(TOOLS)
+        return [*TOOLS, *Subject]
     place = find_place(home)
     return read_snapshot(place, _STORED[kind]) if place.exists() else []
 

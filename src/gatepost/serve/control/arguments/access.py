@@ -191,11 +191,14 @@ class VisibleTool(Struct, frozen=True):
 
 @declares("policy.explain", right=GRANTS_READ, needs_home=True)
 class ExplainCallArgs(OperationArgs[CallExplanation], frozen=True):
-    """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
+    """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict.
+
+    A subject, such as speak, in place of TOOL is every tool that does it.
+    """
 
     # No scope: rules and rows of the groups above have a say.
     folder: Annotated[str, argument("The group.")]
-    tool: Annotated[str, argument("The tool.")]
+    tool: Annotated[str, argument("The tool, or a subject.")]
     arguments: Annotated[
         dict[str, Any],
         option(

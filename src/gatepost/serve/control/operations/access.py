@@ -13,6 +13,7 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.access.choices import Permission, put_answer, put_room_answer
 from gatepost.access.grants import parse
 from gatepost.access.policy import GroupPolicy
+from gatepost.access.subjects import Subject, find_subject
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.clock import DAY
@@ -24,8 +25,8 @@ from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.gate import connectors
 from gatepost.gate.aliases import ALIASES
+from gatepost.gate.call_explanation import ANSWERS, explain_subject, list_gaps
 from gatepost.gate.call_explanation import explain as explain_tool
-from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import load_policy_facts, read_offer_settings, visible_tools
 from gatepost.messages import address as addresses
@@ -119,6 +120,9 @@ def explain_call(tools: Registry[Tool], policy: GroupPolicy, args: ExplainCallAr
     name, arguments = args.tool, args.arguments
     if name in ALIASES and name not in tools:
         arguments, name = ALIASES[name].translate(arguments), ALIASES[name].tool
+    if (subject := find_subject(name)) is not None:
+        allowed, steps = explain_subject(tools, policy, subject, arguments)
+        return CallExplanation(policy.folder, name, allowed, steps, [ANSWERS] if subject is Subject.SPEAK else [])
     tool = tools[name]
     allowed, steps = explain_tool(tool, policy, arguments)
     restrictions = policy.list_restrictions(name, tool.effects)
