@@ -1,10 +1,13 @@
 """`gatepost chat` and `gatepost login` against a running gateway with its demo agent."""
 
 import asyncio
+import socketserver
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import click
@@ -24,6 +27,7 @@ from gatepost.cli.conversation import (
     render_message,
 )
 from gatepost.core.clock import SystemClock
+from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
@@ -253,6 +257,37 @@ def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str,
     assert done.returncode == 1
     assert f"no gateway runs in {tmp_path / 'home'}; `gatepost up` starts one" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+class Vanishing(BaseHTTPRequestHandler):
+    """A gateway that is well, and goes away with the first message."""
+
+    def do_GET(self) -> None:
+        body = b'{"type": "cursor", "cursor": 1}\n' if "stream" in self.path else b'{"result": {}}'
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        Path(str(self.server.server_address)).unlink(missing_ok=True)
+
+    def address_string(self) -> str:
+        return "pipe"
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_a_pipe_ends_with_one_error_when_the_gateway_goes_away(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    with socketserver.ThreadingUnixStreamServer(str(home.control), Vanishing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        done = fork_server.run(["chat"], DaemonProcess(home.path).env, said="hello\n" * 100)
+        server.shutdown()
+    assert done.returncode == 1
+    assert done.stderr == "gatepost: the gateway is unavailable: it went away before it answered\n"
 
 
 def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:

@@ -184,6 +184,7 @@ def test_python_m_gatepost_is_the_command() -> None:
     [
         (("connect", "cluade"), "claude"),
         (("policy", "explain", "home", "snd"), "send"),
+        (("policy", "explain", "home", "speek"), "speak"),
         (("policy", "explain", "hom", "send"), "home"),
         (("group", "show", "hmoe"), "home"),
         (("group", "shwo", "home"), "show"),
@@ -202,6 +203,28 @@ def test_stranger_e_a_name_with_a_typo_is_answered_with_the_one_that_was_meant(
     told = run(*words)
 
     assert told.code != 0 and f"did you mean {meant!r}?" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("panic", "off"), "did you mean --off?"),
+        (("budget", "rm", "home"), "`gatepost budget set FOLDER --daily none` takes a limit away"),
+        (("budget", "delete"), "`gatepost budget set FOLDER --daily none` takes a limit away"),
+        (("restore", "x.tar.gz"), "`gatepost backup restore` puts a backup back"),
+        (("start",), "`gatepost up` starts the gateway"),
+        (("task", "rm", "t-1"), "did you mean 'cancel'?"),
+        (("settings", "remove", "x"), "did you mean 'unset'?"),
+        (("secret", "add", "x"), "did you mean 'set'?"),
+        (("route", "delete", "1"), "did you mean 'rm'?"),
+        (("overview", "zzz"), "unexpected extra argument (zzz)\n"),
+    ],
+)
+def test_a_command_that_there_is_not_is_answered_with_the_one_that_does_it(
+    run: Run, words: tuple[str, ...], meant: str
+) -> None:
+    told = run(*words)
+    assert told.code == 2 and meant in told.err
 
 
 def test_stranger_e_a_channel_and_a_setting_with_a_typo_are_answered_so_too(

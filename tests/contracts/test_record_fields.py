@@ -54,7 +54,9 @@ HIDDEN: Hidden = {
     (COMMAND, "AlertView"): hide(
         DETAIL="told_at muted_until condition gateway", MACHINERY="subject severity page mend"
     ),
-    (PAGE, "AlertView"): hide(DETAIL="told_at muted_until condition gateway", MACHINERY="severity"),
+    (PAGE, "AlertView"): hide(
+        DETAIL="told_at muted_until condition gateway", IN_COMMAND="command", MACHINERY="severity"
+    ),
     (PAGE, "BackupProof"): hide(DETAIL="at seconds version steps digest"),
     (PAGE, "LocalFindings"): hide(WORDS="services"),
     (PAGE, "LocalModel"): hide(DETAIL="longest tools vision loaded"),

@@ -1,5 +1,7 @@
 """An answer to what an agent may do is written among its rules, which keep their order, number and givers."""
 
+import asyncio
+
 import pytest
 
 from gatepost.access.choices import Permission
@@ -8,7 +10,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import grant_changes
 from gatepost.flow.grant_changes import MOST_REWRITTEN
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Store
 from gatepost.store.rights import acl
 from gatepost.store.sessions import groups
 
@@ -32,6 +34,51 @@ async def test_a_rule_that_stands_there_twice_does_so_afterwards(store: SqliteSt
         ("send", "giver 1"),
         ("!send", "giver 2"),
     ]
+
+
+async def give(store: Store, text: str) -> bool:
+    _, new = await store.write(grant_changes.add_rule, "acme", text, "ann", 9)
+    return new
+
+
+async def list_texts(store: Store) -> list[str]:
+    return [each.text for each in await store.read(acl.list_rules, "acme")]
+
+
+@pytest.mark.parametrize(
+    ("again", "behind"),
+    [("send", "!edit"), ("!send", "like"), ("hold send", "hold speak"), ("hold[2] speak(jid=web:*)", "hold[2] send")],
+)
+async def test_a_rule_that_is_given_twice_stands_there_once(store: Store, again: str, behind: str) -> None:
+    await store.write(add_rules, "!like")
+    assert await give(store, again) and not await give(store, again)
+    assert await give(store, behind) and not await give(store, again)
+    assert await list_texts(store) == ["!like", again, behind]
+
+
+async def test_a_rule_that_is_given_by_many_at_once_stands_there_once(store: Store) -> None:
+    await store.write(add_rules)
+
+    async def call(caller: int) -> int:
+        given = [("acme", f"hold tool{number}", "ann", 9) for number in range(30)]
+        return sum([(await store.write(grant_changes.add_rule, *each, lane=f"caller {caller}"))[1] for each in given])
+
+    news = await asyncio.gather(*map(call, range(4)))
+    assert sum(news) == 30 and len(set(await list_texts(store))) == len(await list_texts(store)) == 30
+
+
+async def test_a_rule_that_is_written_otherwise_is_the_same_rule(store: Store) -> None:
+    await store.write(add_rules, "hold[2] send(chatJid=x, !topic)")
+    assert not await give(store, "hold[2] send(!topic,chatJid=x)")
+    assert await give(store, "hold[3] send(chatJid=x, !topic)")
+    assert not await give(store, "hold[3] send(chatJid=x, !topic)")
+
+
+@pytest.mark.parametrize("behind", ["send", "s*", "speak(jid=web:1)", "hold send", "hold[2] *"])
+async def test_a_rule_that_another_outweighs_holds_again_when_it_is_given_again(store: Store, behind: str) -> None:
+    await store.write(add_rules, "!send", behind)
+    assert await give(store, "!send")
+    assert await list_texts(store) == [behind, "!send"]
 
 
 async def test_an_answer_takes_the_place_of_the_earlier_one(store: SqliteStore) -> None:

@@ -168,6 +168,23 @@ def find_granting(
     return find_deciding([rule for rule in rules if not rule.hold], action, params, effects=effects, room=room)
 
 
+def holds_already(rules: Sequence[GrantRule], new: GrantRule) -> bool:
+    """Return True if the rules have this one, and none behind it may say otherwise of the same call."""
+    at = max((at for at, rule in enumerate(rules) if is_same(rule, new)), default=None)
+    return at is not None and not any(rule.effect != new.effect and _may_meet(rule, new) for rule in rules[at + 1 :])
+
+
+def is_same(one: GrantRule, other: GrantRule) -> bool:
+    """Return True for two that mean the same, however they are written."""
+    return one.effect == other.effect and one.action == other.action and {*one.params} == {*other.params}
+
+
+def _may_meet(one: GrantRule, other: GrantRule) -> bool:
+    """Two tools are never called by one call. Of subjects and patterns that is not known here."""
+    named = not any(rule.subject or "*" in rule.action for rule in (one, other))
+    return one.action == other.action if named else True
+
+
 def find_syntax_error(text: str) -> str:
     """Return what is wrong with a rule that is to be written down; '' if nothing is."""
     effect, call = _split_effect(text)

@@ -151,6 +151,8 @@ class AgentConsole:
                 warned = True
                 self._note(f"\n{HOW_TO_LEAVE}")
             except GatepostError as error:
+                if isinstance(error, Unavailable) and not self._here:
+                    raise  # the other lines of a pipe would meet the same
                 self._well = False
                 self._screen.print(str(error), error=True)
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gatepost.cli import output, reasons
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.terminal_text import make_visible
 from gatepost.messages.card import Card, render_hint
 from gatepost.messages.inbound import Direction, Receipt
@@ -322,6 +322,8 @@ class TerminalConversation:
         try:
             receipt = send(self._control, self._place, line)
         except GatepostError as error:
+            if isinstance(error, Unavailable) and not self._screen.typed:
+                raise  # the other lines of a pipe would meet the same
             self._well = False
             self._screen.print(str(error), error=True)
             return

@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import sys
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import click
@@ -18,7 +18,7 @@ from gatepost import __version__
 from gatepost.cli import commands
 from gatepost.cli.commands import COMMANDS
 from gatepost.core import home as homes
-from gatepost.core.errors import GatepostError, did_you_mean
+from gatepost.core.errors import GatepostError
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
@@ -26,6 +26,7 @@ _MISSING = re.compile(r"\bno (group|tool|worktree|secret) (?:named )?'([^'\n]{1,
 _NO_COMMAND = re.compile(r"No such command '([^'\n]{1,200})'\.?")
 
 
+_EXTRA_WORD = re.compile(r"unexpected extra arguments? \(([a-z-]{1,40})\)")
 OTHER_NAMES = {"approvals": "permit"}  # which help does not list
 
 
@@ -51,8 +52,7 @@ class CommandFolderGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and OTHER_NAMES.get(name, name) not in self.list_commands(ctx):
-            hint = did_you_mean(name, self.list_commands(ctx))
-            raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
+            raise click.UsageError(f"No such command {name!r}.", ctx)  # `run` says which was meant
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -140,21 +140,31 @@ def _with_name(text: str) -> str:
     found = _MISSING.search(text)
     if found is None or "did you mean" in text:
         return text
-    from gatepost.cli.hints import find_near_name
-
-    hint, rest = find_near_name(found[1], found[2], _home()), text[found.end() :]
+    hint: str = _load_hints().find_near_name(found[1], found[2], _home())
+    rest = text[found.end() :]
     return text[: found.end()] + hint + (rest.removeprefix(";") if hint else rest)
+
+
+def _load_hints() -> ModuleType:
+    from gatepost.cli import hints  # heavy: it reads the store
+
+    return hints
 
 
 def _with_command(error: click.ClickException) -> click.ClickException:
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is None or not isinstance(context.command, click.Group):
+    if context is None:
         return error
+    if (word := _EXTRA_WORD.search(error.message)) is not None:
+        options = {name for each in context.command.params for name in each.opts}
+        hint = f"; did you mean --{word[1]}?" if f"--{word[1]}" in options else ""
+        return click.UsageError(f"{error.message}{hint}", context)
     found = _NO_COMMAND.search(error.message)
-    if found is None:
+    if found is None or not isinstance(context.command, click.Group):
         return error
-    near = did_you_mean(found[1], context.command.list_commands(context))
-    return click.UsageError(f"there is no command {found[1]!r}{near}", context)
+    path, known = context.command_path.split()[1:], context.command.list_commands(context)
+    hint = _load_hints().find_command(path, found[1], known)
+    return click.UsageError(f"there is no command {found[1]!r}{hint}", context)
 
 
 def _given_home() -> str | None:

@@ -4,7 +4,8 @@
 An unknown key is an error with its dotted path. `docs/settings.md` is printed from the declarations.
 
 A start check judges what declarations cannot. It stands in the file that declares its settings, and runs before a start
-and before a setting is written. It looks at settings and files, and asks nobody over the network.
+and before a setting is written; a change check runs before a setting is written alone. Both look at settings and files,
+and ask nobody over the network.
 """
 
 import difflib
@@ -376,6 +377,7 @@ def list_mistyped(environ: Mapping[str, str] | None = None) -> list[str]:
 StartCheck = Callable[[Home, Config], object]  # raises SetupError, which names the setting and the way out
 
 START_CHECKS: Registry[StartCheck] = Registry("start check")
+CHANGE_CHECKS: Registry[StartCheck] = Registry("check of a change")
 
 
 def start_check(check: StartCheck) -> StartCheck:
@@ -385,10 +387,26 @@ def start_check(check: StartCheck) -> StartCheck:
     return check
 
 
+def change_check(check: StartCheck) -> StartCheck:
+    """Register the function below for changes alone: what it finds must not keep a gateway from its start."""
+    name = f"{check.__module__}.{check.__qualname__}"
+    CHANGE_CHECKS.add(name, check, origin=check.__module__)
+    return check
+
+
 def list_start_errors(home: Home, config: Config) -> list[SetupError]:
     """Return what a start would refuse, of the checks that are loaded."""
+    return _list_errors(START_CHECKS, home, config)
+
+
+def list_change_errors(home: Home, config: Config) -> list[SetupError]:
+    """Return what is refused when a setting is written, of the checks that are loaded."""
+    return [*list_start_errors(home, config), *_list_errors(CHANGE_CHECKS, home, config)]
+
+
+def _list_errors(checks: Registry[StartCheck], home: Home, config: Config) -> list[SetupError]:
     found = []
-    for check in (each for _, each in START_CHECKS.items()):
+    for check in (each for _, each in checks.items()):
         try:
             check(home, config)
         except SetupError as error:

@@ -18,12 +18,22 @@ from gatepost.store.sessions import groups
 MOST_REWRITTEN = 200  # rules of a group: everybody's writes wait while they are given their order
 
 
-def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
+def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> tuple[int, bool]:
+    """Return the number of the rule, and False if it held already. One that others behind it outweigh is put behind
+    them."""
     if why := grants.find_syntax_error(text):
         raise Invalid("rule", why)
     if groups.get(db, folder) is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
-    return acl.add_rule(db, folder, text, by, now)
+    db.lock(LockKind.RULES)
+    new, rows = grants.parse(text), acl.list_rules(db, folder)
+    rules = [grants.parse(row.text) for row in rows]
+    same = [row for row, rule in zip(rows, rules, strict=True) if grants.is_same(rule, new)]
+    if grants.holds_already(rules, new):
+        return same[-1].id, False
+    for written in {row.text for row in same}:
+        acl.remove_rule(db, folder, written)
+    return acl.add_rule(db, folder, text, by, now), True
 
 
 def set_permission(

@@ -13,6 +13,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.tools.contract import Tool, ToolScope, list_room_aliases
 
+APPROVAL = "approval"  # the source of what people are asked for
+BY_TOOL = "tool"  # the source of a verdict on one of the tools that do what a subject means
 MOST_NAMED = 20  # tools in one line
 EVERY_GROUP = "all"  # in place of groups of tools: the whole list from the start
 ANSWERS = "an agent's answer in the room of its own turn is no call: neither a denial nor a hold of speak stops it"
@@ -64,14 +66,38 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     ask = replace(request, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)
     if tool.holds_if is not None:
-        steps.append(PolicyStep("approval", "a person must agree, if one allowed what it would change", "–"))
+        steps.append(PolicyStep(APPROVAL, "a person must agree, if one allowed what it would change", "–"))
     steps += [
-        PolicyStep("approval", f"{_render_quorum(hold.quorum)} must agree: {hold.rule!r} of {hold.folder}", "hold")
+        PolicyStep(APPROVAL, f"{_render_quorum(hold.quorum)} must agree: {hold.rule!r} of {hold.folder}", "hold")
         for hold in holds
     ]
     if not holds and tool.held and not policy.allows_expressly(ask):
-        steps.append(PolicyStep("approval", "a person must agree to every call of this tool", "hold"))
+        steps.append(PolicyStep(APPROVAL, "a person must agree to every call of this tool", "hold"))
     return allowed, steps
+
+
+def explain_subject(
+    tools: Registry[Tool], policy: GroupPolicy, subject: Subject, arguments: Mapping[str, Any]
+) -> tuple[bool, list[PolicyStep]]:
+    """The same for every tool that does this, as far as it takes these arguments: what speaks of them, then each tool.
+    It is allowed if one of them is."""
+    said, found = list[PolicyStep](), list[PolicyStep]()
+    for name, tool in sorted(tools.items()):
+        if subject not in tool.effects.subjects or tool.effects.presumed:
+            continue
+        properties = tool.listed["inputSchema"]["properties"]
+        known = {*properties, *list_room_aliases(tool.scoped_by, properties)}
+        given = {key: value for key, value in arguments.items() if key in known}
+        allowed, steps = explain(tool, policy, given)
+        said += [step for step in steps if step.source != "tier" and step.says != "–" and step not in said]
+        held = find_hold(steps)
+        found.append(PolicyStep(BY_TOOL, name, "deny" if not allowed else "hold" if held else "allow"))
+    return any(step.says != "deny" for step in found), [*said, *found]
+
+
+def find_hold(steps: Collection[PolicyStep]) -> str:
+    """Return what makes a call wait for a person; '' if nothing does. A rule that says hold may be outweighed."""
+    return next((step.text for step in steps if (step.source, step.says) == (APPROVAL, "hold")), "")
 
 
 def is_offered_group(tool: Tool, policy: GroupPolicy) -> bool:

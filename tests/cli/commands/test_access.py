@@ -1,5 +1,6 @@
 """`gatepost grant` and `gatepost policy`: what is granted is explained, and the explanation is what holds."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,46 @@ def test_a_rule_is_added_listed_explained_and_removed(run: Run) -> None:
 
     assert run("grant", "rm", "acme", "!send(jid=discord:*)").code == 0
     assert run("policy", "explain", "acme/eng", "send", "--args", DISCORD, "--json").json["allowed"] is True
+
+
+def test_a_rule_that_holds_already_is_said_to_and_not_written_twice(run: Run) -> None:
+    for said in ("acme: hold send\n", "acme: hold send holds already\n"):
+        assert said in run("grant", "add", "acme", "hold send").out
+    assert [each["text"] for each in run("grant", "list", "--json").json["rules"]] == ["hold send"]
+
+
+def test_a_text_that_is_pinned_already_is_said_to_be_and_not_pinned_twice(run: Run) -> None:
+    assert "rule 1 is pinned for acme, " in run("rule", "add", "acme", "Be kind.").out
+    assert run("rule", "add", "acme", "Be kind.").out == "rule 1 says so to acme already\n"
+    assert "rule 2 is pinned" in run("rule", "add", "acme", "Be kind.", "--room", "telegram:group/1").out
+
+
+def test_a_subject_is_explained_by_what_speaks_of_it_and_by_each_tool(run: Run) -> None:
+    for rule in ("hold send", "!speak(jid=discord:*)"):
+        assert run("grant", "add", "acme", rule).code == 0
+    said = run("policy", "explain", "acme/eng", "speak")
+    assert said.code == 0 and "once a person agrees by send" in said.out and "'hold send' of acme" in said.out
+    there = run("policy", "explain", "acme/eng", "speak", "--args", DISCORD, "--json").json
+    assert {"source": "rule of acme", "text": "!speak(jid=discord:*)", "says": "deny"} in there["steps"]
+    assert {"source": "tool", "text": "send", "says": "deny"} in there["steps"]
+    assert run("grant", "add", "acme", "!speak").code == 0
+    assert "acme/eng may not speak in a room\n" in run("policy", "explain", "acme/eng", "speak").out
+
+
+def test_a_table_of_cases_says_which_calls_are_held_and_by_what(run: Run, tmp_path: Path) -> None:
+    assert run("grant", "add", "acme", "hold send").code == 0
+    table = tmp_path / "cases.jsonl"
+    cases = (("acme", "send", "allow"), ("acme", "send", "hold"), ("acme", "reply", "hold"), ("acme", "send", "deny"))
+    lines = (json.dumps({"folder": group, "tool": tool, "expect": expect}) for group, tool, expect in cases)
+    table.write_text("\n".join(lines))
+    told = run("policy", "test", str(table))
+    by = "(a person must agree: 'hold send' of acme)"
+    assert told.out.splitlines() == [
+        f"cases.jsonl:1: acme send: allow, once a person agrees {by}",
+        "cases.jsonl:3: acme reply: allow, not hold (tier: acme is tier 1, reply reaches down to tier 3)",
+        f"cases.jsonl:4: acme send: hold, not deny (approval: {by[1:-1]})",
+        "2 of 4 cases hold",
+    ]
 
 
 def test_a_hold_says_how_many_must_agree_wherever_it_is_shown(run: Run) -> None:

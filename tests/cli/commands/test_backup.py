@@ -21,7 +21,7 @@ from gatepost.serve.backups import archive
 from gatepost.serve.backups.backup_folder import BackupProof, keep_proof
 from gatepost.serve.backups.backup_runs import LARGEST_REPORT, MadeBackup
 from gatepost.serve.backups.emergency_kit import open_kit, read_sealed
-from gatepost.serve.backups.sealed_files import make_identity, measure_digest
+from gatepost.serve.backups.sealed_files import is_sealed, make_identity, measure_digest
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.memory import memories
 from gatepost.store.memory.memories import MemoryFilter
@@ -245,6 +245,15 @@ def test_the_trial_of_an_encrypted_backup_comes_before_it_and_counts_as_long_as_
     changed = run("backup", "verify", file.name)
     assert changed.code == 1 and "is not the one that was encrypted" in changed.out
     assert run("backup", "list", "--json").json[0]["proof"]["trouble"] != ""
+
+
+def test_an_encrypted_backup_whose_name_does_not_say_so_is_said_to_be(run: Run, used: Home, tmp_path: Path) -> None:
+    said = "it is encrypted, so no tar opens it, whatever its name: better {}.age"
+    plain, sealed, rightly = (tmp_path / name for name in ("plain.tar.gz", "x.tar.gz", "y.tar.gz.age"))
+    assert "encrypted" not in run("backup", "create", str(plain)).out
+    assert run("settings", "set", "backup.recipients", make_identity()[1]).code == 0
+    assert said.format(sealed.name) in run("backup", "create", str(sealed)).out and is_sealed(sealed)
+    assert "encrypted" not in run("backup", "create", str(rightly)).out and is_sealed(rightly)
 
 
 def test_a_kit_that_would_open_no_backup_or_is_easily_guessed_is_not_made(

@@ -12,6 +12,7 @@ from gatepost.cli.program import run
 from gatepost.core import home as homes
 from gatepost.core.process import home_lock
 from gatepost.core.records import replace
+from gatepost.store.gateways.machine_memory import MachineMemory, MemoryFile, get_memory_path
 
 COMPLETION = "complete --command gatepost --arguments '(env _GATEPOST_COMPLETE=fish_complete gatepost)'\n"
 
@@ -60,6 +61,20 @@ def test_without_yes_everything_is_said_and_nothing_is_changed(
     assert f"by hand: everything that was said and kept is there; rm -rf '{machine}/our home'" in said
     assert f"{machine}/.bashrc  by hand: remove its line 2" in said and "environment" in said
     assert "other.service" not in said and list_files(machine) == before
+
+
+def test_every_home_that_was_started_here_is_named(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, name in enumerate(("one", "two", "gone", "one")):
+        memory = MachineMemory(home=str(machine / name), file="1:0", lives=(), mark=0)
+        assert MemoryFile(get_memory_path(machine / "state" / "gatepost", f"i-{number}")).save(memory)
+    for name in ("one", "two"):
+        (machine / name).mkdir()
+    assert run(["--home", str(machine / "our home"), "uninstall", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    homes_found = [each["place"] for each in found if each["kind"] == "home"]
+    assert homes_found == [str(machine / name) for name in ("our home", "one", "two")]
+    [known] = [each for each in found if each["kind"] == "known-stores"]
+    assert known["place"] == str(machine / "state" / "gatepost") and "restored or copied store" in known["by_hand"]
 
 
 def test_yes_removes_services_and_completions_and_never_a_home(

@@ -1,4 +1,4 @@
-"""What let somebody in when a backup was made, and perhaps no longer when it is put back."""
+"""What a backup brings back that was perhaps ended, used or decided since it was made."""
 
 import pytest
 
@@ -6,18 +6,24 @@ from gatepost.core.clock import DAY, HOUR
 from gatepost.flow import invitations
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.people import page_logins
+from gatepost.flow.requests.ask_approver import ask
+from gatepost.flow.requests.choices import ALLOW_ONCE, RESTORED
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.restored_rows import begin_incarnation
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.operations.requests import show
 from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.people import logins, pairing_codes, users
 from gatepost.store.people.logins import NewBrowser
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
+from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.rights.tokens import NewToken, TokenKind, TokenState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import NOON
 
-from .acme_people import CHANNELS, RULES
+from .acme_people import ADA, CHANNELS, RULES, add_people, deliver, hold_call
 
 EVE = "web:user/eve"
 
@@ -55,3 +61,22 @@ def test_the_owner_is_told_what_is_valid_again(db: Db) -> None:
     begin_incarnation(db, CHANNELS, RULES, IncarnationReason.RESTORED, NOON)
     rows = db.rows("SELECT text FROM messages")
     assert len(rows) == 1 and "that were taken away since then are valid again" in rows[0][0]
+
+
+def test_a_request_from_a_restored_store_says_so_on_its_card_until_it_is_decided(db: Db) -> None:
+    add_people(db)
+    asked = hold_call(db, why="A rule holds it")
+    assert not any(RESTORED in text for text in deliver(db, NOON))
+
+    begin_incarnation(db, CHANNELS, RULES, IncarnationReason.RESTORED, NOON + 60)
+
+    [shown] = deliver(db, NOON + 60)
+    assert RESTORED in shown and "original" in shown and f"/approve {asked.id}" in shown
+    assert show(db, ShowRequestArgs(id=asked.id), NOON + 60).why == f"{RESTORED} A rule holds it."
+    new = NewRequest(kind=RequestKind.SENDER, name=EVE, folder="acme", input={"from": EVE}, why="Unknown.")
+    later = ask(db, CHANNELS, RULES, new, NOON + 90).request
+    assert show(db, ShowRequestArgs(id=later.id), NOON + 90).why == "Unknown."
+
+    assert decide(db, CHANNELS, asked.id, ALLOW_ONCE, ADA, NOON + 100).decided
+    assert not any(RESTORED in text for text in deliver(db, NOON + 100))
+    assert show(db, ShowRequestArgs(id=asked.id), NOON + 100).why == "A rule holds it"

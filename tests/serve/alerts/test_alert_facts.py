@@ -14,7 +14,7 @@ from gatepost.core.money import MICRO
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.alerts.alert_facts import find_unproven_days, list_certificates, read_stored_facts
-from gatepost.serve.backups.backup_folder import BackupProof, find_folder, keep_proof, make_name
+from gatepost.serve.backups.backup_folder import FOLDER, BackupProof, find_folder, keep_proof, make_name
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.messages import outbox
@@ -102,6 +102,8 @@ def test_a_file_that_cannot_be_read_is_for_the_channel_to_say(tmp_path: Path, co
 def test_without_a_backup_the_age_of_the_store_counts_unless_another_gateway_makes_them(home: Home) -> None:
     assert find_unproven_days(home, Config(), NOON - 9 * DAY, False, NOON) == 9
     assert find_unproven_days(home, Config(), NOON - 9 * DAY, True, NOON) is None
+    relative = Config().with_values({FOLDER.name: "backups"}, "test")
+    assert find_unproven_days(home, relative, NOON - 9 * DAY, False, NOON) == 9
     folder = find_folder(home, Config())
     folder.mkdir()
     (folder / make_name(NOON - 3 * DAY)).touch()

@@ -1,5 +1,6 @@
 """The folder of backups: what is listed, what is kept, and what is somebody else's."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gatepost.serve.backups.backup_folder import (
     choose_expired,
     count_days_unproven,
     find_folder,
+    find_usable_folder,
     get_backup,
     keep_proof,
     list_backups,
@@ -97,3 +99,12 @@ def test_the_folder_is_in_the_home_unless_a_whole_path_is_set(tmp_path: Path) ->
     assert find_folder(home, Config().with_values({FOLDER.name: "/mnt/b"}, "test")) == Path("/mnt/b")
     with pytest.raises(Invalid, match="no whole path"):
         find_folder(home, Config().with_values({FOLDER.name: "b"}, "test"))
+
+
+def test_a_folder_that_cannot_be_written_is_refused_and_one_that_is_not_there_yet_is_not(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (tmp_path / "file").touch()
+    for name, usable in (("new/one", True), ("file/one", False), ("file", False)):
+        config = Config().with_values({FOLDER.name: str(tmp_path / name)}, "test")
+        with nullcontext() if usable else pytest.raises(Invalid, match=r"backup\.folder"):
+            assert find_usable_folder(home, config) == tmp_path / name

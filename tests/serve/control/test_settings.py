@@ -117,10 +117,13 @@ async def test_what_needs_another_setting_keeps_it(deps: OperationDeps) -> None:
         ("web.proxy_user_header", "Remote User", SetupError, "web.proxy_user_header"),
         ("tts.base_url", "speech", SetupError, "tts.base_url .* https://host/v1"),
         ("programs", "uv", SetupError, "programs: 'uv' .* write it like"),
+        ("backup.recipients", "age1bob", SetupError, "backup.recipients: 'age1bob' is no recipient"),
+        ("backup.folder", "backups", SetupError, "backup.folder: 'backups' is no whole path"),
+        ("backup.folder", "/dev/null/backups", SetupError, "backup.folder: .* because /dev/null is no folder"),
         ("sandbox.uids", "many", SetupError, "sandbox.uids .* write it like"),
     ],
 )
-async def test_what_a_start_would_refuse_is_not_written(
+async def test_what_a_start_or_a_backup_would_refuse_is_not_written(
     deps: OperationDeps, name: str, value: str, kind: type[Exception], said: str
 ) -> None:
     with pytest.raises(kind, match=said):

@@ -2,13 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gatepost.core.clock import DAY
 from gatepost.core.home import Home
-from gatepost.core.settings import Config
-from gatepost.serve.backups.backup_folder import EVERY_HOURS, BackupProof, keep_proof, make_name
+from gatepost.core.settings import Config, Setting
+from gatepost.serve.backups.backup_folder import EVERY_HOURS, FOLDER, RECIPIENTS, BackupProof, keep_proof, make_name
 from gatepost.serve.health.backup_checks import check_backups
 
 NOW = 1_800_000_000_000_000
@@ -36,3 +37,9 @@ def test_the_last_proven_backup_is_judged_by_its_age(
     config = Config().with_values({EVERY_HOURS.name: every}, "test")
     [found] = check_backups(Home(tmp_path), config, NOW)
     assert found.level == level and trouble in found.text
+
+
+@pytest.mark.parametrize(("setting", "value"), [(FOLDER, "backups"), (RECIPIENTS, ("bob",))])
+def test_settings_that_no_backup_can_use_are_said(tmp_path: Path, setting: Setting[Any], value: object) -> None:
+    [found] = check_backups(Home(tmp_path), Config().with_values({setting.name: value}, "test"), NOW)
+    assert found.level == "fail" and setting.name in found.text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gatepost.access import grants
-from gatepost.access.subjects import ROOM_PARAM, Subject, find_subject
+from gatepost.access.subjects import MEANINGS, ROOM_PARAM, Subject, find_subject
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import home_of
@@ -44,15 +44,19 @@ from pathlib import Path
 
 from gatepost.access.policy import PolicyStep
 from gatepost.gate.aliases import ALIASES
+from gatepost.gate.call_explanation import BY_TOOL, find_hold
 from gatepost.serve.control.arguments.access import (
     AddPinnedRuleArgs,
+    CallExplanation,
     ExplainCallArgs,
     ListPinnedRulesArgs,
+    NewPinnedRule,
     RemovePinnedRuleArgs,
 )
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
 CLAIMS = ("folder", "tier", "provider", "platform", "room", "topic", "user")
+_SAYS = {"allow": "by", "hold": "once a person agrees by", "deny": "not by"}
 CASE_COLUMNS = ("folder", "tool", "args", "expect")
 
 
@@ -106,7 +110,7 @@ def _list_params(home: Home, action: str) -> set[str]:
 @from_operation(AddGrantRuleArgs, prepare=_check_rule)
 @_ANYWAY
 def add_grant_rule(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
-    output.print_line(f"{made.folder}: {made.rule}")
+    output.print_line(f"{made.folder}: {made.rule}{'' if made.new else ' holds already'}")
     for gap in made.not_covered:
         output.print_line(f"Not covered: {gap}")
 
@@ -247,20 +251,38 @@ def explain_call(home: Home, args: dict[str, Any], as_json: bool) -> None:
         output.print_json(to_json(found))
         return
     output.print_records(PolicyStep, found.steps)
-    asks = ", once a person agrees" if found.allowed and any(step.says == "hold" for step in found.steps[-1:]) else ""
-    output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}{asks}")
+    output.print_line(f"\n{render_verdict(found)}")
     for note in found.notes:
         output.print_line(f"Not covered: {note}")
+
+
+def render_verdict(found: CallExplanation) -> str:
+    subject = find_subject(found.tool)
+    what = f"call {found.tool}" if subject is None else MEANINGS[subject]
+    if not found.allowed:
+        return f"{found.folder} may not {what}"
+    if subject is None:
+        return f"{found.folder} may {what}{', once a person agrees' if _find_hold(found) else ''}"
+    tools = {says: [each.text for each in found.steps if (each.source, each.says) == (BY_TOOL, says)] for says in _SAYS}
+    named = [f"{_SAYS[says]} {', '.join(names)}" for says, names in tools.items() if names]
+    return f"{found.folder} may {what}: {'; '.join(named)}"
+
+
+def _find_hold(found: CallExplanation) -> str:
+    return find_hold(found.steps) if found.allowed else ""
 
 
 @policy_command.command("test")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj
 def test_policy(given_home: str | None, file: Path) -> int:
-    """Check a table of cases. FILE has one JSON object a line: folder, tool, args (optional), expect (allow or deny).
+    """Check a table of cases. FILE has one JSON object a line: folder, tool, args (optional), expect (allow, hold or
+    deny).
 
     \b
         {"folder": "acme/eng", "tool": "send", "args": {"chatJid": "telegram:group/1"}, "expect": "allow"}
+
+    An allowed call that waits for a person is one that is allowed, too; it is named with what holds it.
     """
     policies, wrong, cases = _open_policies(home_of(given_home)), 0, 0
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -270,13 +292,16 @@ def test_policy(given_home: str | None, file: Path) -> int:
         case = _parse_case(file, number, line)
         asked = ExplainCallArgs(folder=case["folder"], tool=case["tool"], arguments=case.get("args") or {})
         told = policies.explain(asked)
-        found = "allow" if told.allowed else "deny"
-        if found != case["expect"]:
-            wrong += 1
-            deciding = next((f"{s.source}: {s.text}" for s in reversed(told.steps) if s.says == found), "tier: ")
-            output.print_line(
-                f"{file.name}:{number}: {case['folder']} {case['tool']}: {found}, not {case['expect']} ({deciding})"
-            )
+        hold, which = _find_hold(told), f"{file.name}:{number}: {case['folder']} {case['tool']}"
+        found = "hold" if hold else "allow" if told.allowed else "deny"
+        if found == case["expect"]:
+            continue
+        if (found, case["expect"]) == ("hold", "allow"):
+            output.print_line(f"{which}: allow, once a person agrees ({hold})")
+            continue
+        wrong += 1
+        deciding = next((f"{s.source}: {s.text}" for s in reversed(told.steps) if s.says == found), "tier: ")
+        output.print_line(f"{which}: {found}, not {case['expect']} ({deciding})")
     output.print_line(f"{cases - wrong} of {cases} cases hold")
     return 1 if wrong or not cases else 0
 
@@ -292,8 +317,8 @@ def _parse_case(file: Path, number: int, line: str) -> dict[str, Any]:
         or not {"folder", "tool", "expect"} <= set(case)
     ):
         raise Invalid("FILE", f"{file.name}, line {number} needs folder, tool and expect, and may have args")
-    if case["expect"] not in ("allow", "deny"):
-        raise Invalid("FILE", f"{file.name}, line {number}: expect is allow or deny")
+    if case["expect"] not in ("allow", "hold", "deny"):
+        raise Invalid("FILE", f"{file.name}, line {number}: expect is allow, hold or deny")
     return case
 
 
@@ -307,7 +332,10 @@ def rule_command() -> None:
 
 @rule_command.command("add")
 @from_operation(AddPinnedRuleArgs)
-def add_rule(run: CommandRun, made: PinnedRule) -> None:
+def add_rule(run: CommandRun, made: NewPinnedRule) -> None:
+    if not made.new:
+        output.print_line(f"rule {made.id} says so to {made.folder}{_render_rule_place(made)} already")
+        return
     output.print_line(f"rule {made.id} is pinned for {made.folder}{_render_rule_place(made)}, from its next turn on")
 
 

@@ -32,6 +32,8 @@ def list_alerts(run: CommandRun, found: list[AlertView]) -> None:
         if each.cure and not each.over_at:
             output.print_line(f"{each.id}: {each.text}")
             output.print_line("  ", output.colored(f"→ {each.cure}", "dim"))
+            if each.command:
+                output.print_line(f"    {each.command}")
 
 
 @alert_command.command()

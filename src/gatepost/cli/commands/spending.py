@@ -44,10 +44,12 @@ def set_budget(run: CommandRun, budget: BudgetView) -> None:
 
 
 def show_budgets(run: CommandRun, found: list[BudgetView]) -> None:
+    folder = run.args.get("folder")
+    none = "no budgets: nothing limits what is spent; `gatepost budget set --instance --daily 5` would"
     output.print_table(
         ("budget", "per", "limit", "spent", "set aside", "left", "until (UTC)"),
         [row for each in found for row in _list_rows(each)],
-        empty="no budgets: nothing limits what is spent; `gatepost budget set --instance --daily 5` would",
+        empty=f"{folder} has no budget of its own; `gatepost budget show` lists those above it" if folder else none,
     )
     for line in (each for budget in found for each in _list_raises(budget)):
         output.print_line(line)

@@ -27,7 +27,7 @@ from gatepost.serve.backups.emergency_kit import give_keys, make_kit, render_pag
 from gatepost.serve.backups.group_restoring import check_folder
 from gatepost.serve.backups.new_backup import describe_comparison, make_backup, prove_file
 from gatepost.serve.backups.restoring import RestoredHome, is_free, restore
-from gatepost.serve.backups.sealed_files import make_identity, read_identity
+from gatepost.serve.backups.sealed_files import SEALED, is_sealed, make_identity, read_identity
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.upgrades.upgrade_run import Upgrade
 from gatepost.store.engine.open_store import copy_store_rows
@@ -151,6 +151,8 @@ def create_backup(home: str | None, file: Path | None, prove: bool, as_json: boo
         output.print_json(told)
         return int(bool(proof and proof.trouble))
     output.print_line(f"{target}: {found.files} files, {size:,} bytes, mode 0600")
+    if is_sealed(target) and target.suffix != SEALED:
+        output.print_line(f"it is encrypted, so no tar opens it, whatever its name: better {target.name}{SEALED}")
     for each in found.skipped[:MOST_SHOWN]:
         output.print_line(f"left out, because it is no file or could not be read: {' '.join(each.splitlines())}")
     if found.skipped_in_all > MOST_SHOWN:

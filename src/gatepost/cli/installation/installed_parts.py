@@ -13,11 +13,12 @@ from gatepost.cli.installation.service_units import MADE_BY, ServicePlan, parse_
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home, expand_user
+from gatepost.core.home import find as find_home
 from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.sandboxes import cgroups
 from gatepost.serve.upgrades.environments import FIRST, VERSIONS, find_clone, find_environment, is_image
 from gatepost.store.engine.place import get_place, hide_password
-from gatepost.store.gateways.machine_memory import find_state_folder
+from gatepost.store.gateways.machine_memory import find_state_folder, list_known_homes
 
 COMPLETES = "_GATEPOST_COMPLETE"  # in each completion that this program prints
 COMPLETION_FILES = (
@@ -35,7 +36,7 @@ class PartKind(StrEnum):
     CGROUP = "cgroup"
     HOME = "home"
     DATABASE = "database"
-    MEMORY = "memory"
+    KNOWN_STORES = "known-stores"  # of this machine, outside of every home
     ENVIRONMENT = "environment"
 
 
@@ -49,10 +50,19 @@ class InstalledPart(Struct, frozen=True, kw_only=True):
 
 def list_parts(home: Home) -> list[InstalledPart]:
     plans = list_services()
-    homes = {home.path.absolute(): home, **{plan.home: Home(plan.home) for plan in plans}}
+    paths = [home.path.absolute(), find_home().path, *(plan.home for plan in plans), *_list_known_homes(home)]
     parts = [_describe_service(plan) for plan in plans]
-    parts += [*_completions(), *(part for each in homes.values() for part in _of_home(each))]
-    return [*parts, *_environment()]
+    parts += [*_completions(), *(part for path in dict.fromkeys(paths) for part in _of_home(Home(path)))]
+    named = {(each.kind, each.place): each for each in parts}  # a folder of several homes is named once
+    return [*named.values(), *_environment()]
+
+
+def _list_known_homes(home: Home) -> list[Path]:
+    """Return the homes that were started here, whoever named them, as the state folder of this home knows them."""
+    try:
+        return list_known_homes(find_state_folder(settings.load_declared(home.path)))
+    except GatepostError:
+        return []
 
 
 def list_services() -> list[ServicePlan]:
@@ -114,7 +124,8 @@ def _of_home(home: Home) -> Iterator[InstalledPart]:
         yield InstalledPart(kind=PartKind.DATABASE, place=hide_password(store.url), by_hand=by_hand)
     memory = find_state_folder(config)
     if memory.is_dir():
-        yield InstalledPart(kind=PartKind.MEMORY, place=str(memory), by_hand=f"rm -rf {shlex.quote(str(memory))}")
+        by_hand = f"it tells a restored or copied store from the one that ran; rm -rf {shlex.quote(str(memory))}"
+        yield InstalledPart(kind=PartKind.KNOWN_STORES, place=str(memory), by_hand=by_hand)
 
 
 def _environment() -> Iterator[InstalledPart]:

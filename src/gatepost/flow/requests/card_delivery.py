@@ -26,6 +26,7 @@ from gatepost.flow.requests.questions import find_next
 from gatepost.messages.card import Card, escape_line, escape_markdown, render_text
 from gatepost.messages.outbound import Feature, Op
 from gatepost.messages.text_size import TextUnit, measure
+from gatepost.store.gateways import incarnations
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.money import costs
@@ -33,7 +34,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import request_cards, requests, waiting_requests
 from gatepost.store.rights.request_cards import RequestCard
-from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.direct_rooms import DirectRoom
 from gatepost.store.sessions import agents, errands, groups
@@ -42,6 +43,7 @@ KEY = "request:"  # how the keys of cards and their parts begin
 PAGE = "/page"
 MOST_PAGES = 20
 LONGEST_PAGE = 8000  # characters, where a channel has no limit
+MOST_MARKED = 100  # requests of a restored store: they are written in one transaction
 SMALLEST_PAGE = 300  # below that a channel shows no parts
 LONGEST_ASKED = 300  # characters of a question above its answer
 LONGEST_HEAD = 60  # characters before a part
@@ -196,6 +198,12 @@ def list_pages(card: Card, limit: int, unit: TextUnit) -> list[str]:
 
 
 def find_facts(db: Db, request: Request) -> CardFacts:
+    facts = _find_origin(db, request)
+    waits = request.state is RequestState.PENDING
+    return replace(facts, restored=True) if waits and incarnations.is_restored_since(db, request.asked_at) else facts
+
+
+def _find_origin(db: Db, request: Request) -> CardFacts:
     group = groups.get(db, request.folder)
     agent = (group.name or group.folder) if group else request.folder
     named = {name: value for name, value in request.input.items() if isinstance(value, str) and name in request.rooms}
@@ -308,6 +316,35 @@ def render_decided_line(card: Card, *, is_question: bool) -> str:
     """Return the line that follows a card which cannot be edited: what was asked, and what was decided."""
     asked = split_text(card.text, LONGEST_ASKED)[0] if is_question and card.text else escape_markdown(card.title)
     return f"{asked}\n{escape_line(card.done)}"
+
+
+# What a restored store offers again.
+
+
+def mark_restored(db: Db, channels: ChannelInstances, now: int) -> tuple[tuple[str, str], ...]:
+    """Write on cards that wait that they may have been decided before, where cards can be edited and say all in one
+    message. Return the rooms to ring."""
+    rooms = list[tuple[str, str]]()
+    for request in waiting_requests.list_waiting(db, None, MOST_MARKED):
+        facts = find_facts(db, request)
+        if not facts.restored:  # the one about the restore itself
+            continue
+        for card in request_cards.list_for_request(db, request.id):
+            place = (card.instance, card.address)
+            if not (card.open and channels.is_known(card.instance)):
+                continue
+            if Feature.EDIT not in channels.get_kind(card.instance).features:
+                continue
+            with speaking(channels.find_language(db, *place)):
+                fitted = fit_card(channels, card.instance, request, card.token, facts, card.part)
+            if fitted.pages or (card.whole and not fitted.whole):
+                continue
+            key, more = f"{KEY}{request.id}:{card.token}:restored:{now}", {"card": to_builtins(fitted.card)}
+            thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(channels, request, place)
+            text = render_text(fitted.card)
+            outbox.add(db, _make_effect(request, key, Op.EDIT, place, thread, text, more, card.message_id), now)
+            rooms.append(place)
+    return tuple(dict.fromkeys(rooms))
 
 
 # What was not delivered.

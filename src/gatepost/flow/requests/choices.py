@@ -81,6 +81,7 @@ _encode = msgspec.json.encode
 DETAILS = "Details"  # the last field of a card: ids and exact names
 _PRICE = late_pattern(r"\s*\$?\d{1,6}(?:\.\d{1,6})?\s*/\s*\$?\d{1,6}(?:\.\d{1,6})?\s*\Z", re.ASCII)
 DIRECT = "direct"  # in a request about somebody unknown: they wrote in a chat of their own
+RESTORED = "It comes from a restored or copied store, so it may have been decided before."
 LONGEST_REASON = 500  # characters of why somebody refuses
 _NO_BECAUSE = late_pattern(
     r"\s*(?:no|nope|deny|nein)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=(?:because|weil)\s+\w))", re.IGNORECASE
@@ -193,12 +194,14 @@ class CardFacts(Struct, frozen=True, kw_only=True):
     asked_in: str = ""  # the conversation
     said: str = ""  # their words
     rooms: Mapping[str, str] = {}  # what they are called, by the parameter that names each
+    restored: bool = False  # it was asked before the store was restored or copied, and waits
 
 
 def make_card(request: Request, token: str, facts: CardFacts, part: int = 0) -> Card:
     """The card by which somebody decides, with everything that is asked. `part`: which of several questions."""
     if request.kind is RequestKind.QUESTION:
-        return make_question_card(request, part, token, show_beginning(facts.agent, LONGEST_NAME))
+        card = make_question_card(request, part, token, show_beginning(facts.agent, LONGEST_NAME))
+        return replace(card, text="\n\n".join(filter(None, [_render_restored(facts), card.text])))
     buttons = tuple(
         CardButton(f"{token}:{number}", translate(each.label), each.style)
         for number, each in enumerate(list_choices(request))
@@ -255,7 +258,7 @@ def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str)
     choices = enumerate(list_choices(request))
     return Card(
         title=translate(render_title(request, facts)),
-        text="\n\n".join(filter(None, [translate(_render_asker(facts)), translate(why)])),
+        text="\n\n".join(filter(None, [_render_restored(facts), translate(_render_asker(facts)), translate(why)])),
         buttons=tuple(
             CardButton(f"{token}:{number}", translate(each.label), each.style)
             for number, each in choices
@@ -268,9 +271,19 @@ def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str)
 
 def _render_text(request: Request, facts: CardFacts) -> str:
     consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
-    end = "" if request.why.endswith((".", "!", "?")) or not request.why else "."
-    why = f"{request.why[:1].upper()}{request.why[1:]}{end}"
-    return "\n\n".join(filter(None, [translate(_render_asker(facts)), why, request.preview, translate(consequences)]))
+    asker, why = translate(_render_asker(facts)), render_sentence(request.why)
+    parts = [_render_restored(facts), asker, why, request.preview, translate(consequences)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _render_restored(facts: CardFacts) -> str:
+    return translate(RESTORED) if facts.restored else ""
+
+
+def render_sentence(text: str) -> str:
+    """Return a reason as a sentence of its own."""
+    end = "" if text.endswith((".", "!", "?")) or not text else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def _render_asker(facts: CardFacts) -> str:

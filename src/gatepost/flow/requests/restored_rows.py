@@ -16,6 +16,7 @@ from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.notices import add_owner_notices
 from gatepost.flow.requests import unknown_rooms
 from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
+from gatepost.flow.requests.card_delivery import mark_restored
 from gatepost.flow.requests.held_messages import HeldMessages, release_admitted
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
@@ -142,6 +143,7 @@ def begin_incarnation(
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
         rooms = add_owner_notices(db, channels, f"incarnation:{now}", f"{render_incarnation(begun)}. {_BACK}", now)
+    rooms = tuple(dict.fromkeys((*rooms, *mark_restored(db, channels, now))))
     return BegunIncarnation(begun, rooms, render_incarnation(begun, rows.count))
 
 

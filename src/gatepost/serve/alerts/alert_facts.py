@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import DAY, SECOND, Clock
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
@@ -146,7 +146,10 @@ def _find_end(path: Path) -> int | None:
 
 def find_unproven_days(home: Home, config: Config, began_at: int, shared: bool, now: int) -> int | None:
     """Return for how many days there is no proven backup. None: of several gateways this one makes none."""
-    found = list_backups(find_folder(home, config))
+    try:
+        found = list_backups(find_folder(home, config))
+    except Invalid:  # the doctor says what is wrong with it
+        found = []
     if shared and not found and config[EVERY_HOURS] <= 0:
         return None
     days = count_days_unproven(found, now)

@@ -5,6 +5,7 @@ platform or an agent are never in it.
 """
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -71,7 +72,8 @@ FindConditions = Callable[[AlertFacts], Iterable[Observation] | None]
 
 class Condition(Struct, frozen=True, kw_only=True):
     """`find` returns None where the facts were not looked at. `sentence` begins it, `cure` says what helps, and `over`
-    is said when it is not found any more. `is_local`: each gateway sees it of its own machine."""
+    is said when it is not found any more. `command` does or shows that at a terminal; '' if none does. `is_local`: each
+    gateway sees it of its own machine."""
 
     key: str
     severity: Severity
@@ -79,6 +81,7 @@ class Condition(Struct, frozen=True, kw_only=True):
     cure: str
     over: str
     page: str
+    command: str = ""
     find: FindConditions
     general: str = ""  # the sentence and the end where there is no subject
     general_over: str = ""
@@ -205,6 +208,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="What happens now may get lost, so look at Health below System.",
             over="The store is well again.",
             page="/doctor",
+            command="gatepost doctor",
             find=_find_store,
             hold_s=0.0,
             is_local=True,
@@ -217,6 +221,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Until somebody removes something, messages wait.",
             over="The disk is not full any more.",
             page="/doctor",
+            command="gatepost doctor",
             find=_find_full_disk,
             hold_s=0.0,
             is_local=True,
@@ -228,6 +233,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure=_LOOK,
             over="Agents have walls again.",
             page="/doctor",
+            command="gatepost doctor",
             find=_find_walls,
             is_local=True,
         ),
@@ -238,6 +244,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Others do its work until you start it again, or forget it under Gateways.",
             over="The gateway {subject} is back, or forgotten.",
             page="/gateways",
+            command="gatepost gateway forget {subject}",
             find=_find_gone,
             hold_s=MINUTE_S,  # a restart is shorter
         ),
@@ -249,6 +256,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Give it a new one under Channels.",
             over="The channel {subject} has a key that is accepted.",
             page="/channels",
+            command="gatepost channel test {subject}",
             find=_find_refused,
         ),
         Condition(
@@ -259,6 +267,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Channels says what is missing.",
             over="The channel {subject} runs again.",
             page="/channels",
+            command="gatepost channel test {subject}",
             find=_find_ended,
         ),
         Condition(
@@ -269,6 +278,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="It is started again and again, and Channels says what is known.",
             over="The channel {subject} receives again.",
             page="/channels",
+            command="gatepost channel logs {subject}",
             find=_find_deaf,
         ),
         Condition(
@@ -278,6 +288,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Make one under Backups, and keep it elsewhere.",
             over="There is a proven backup again.",
             page="/backups",
+            command="gatepost backup create --prove",
             find=_find_backups,
             mend=Mend("backup.create", "Back up now"),
         ),
@@ -289,6 +300,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Remove what nobody needs, or give it more.",
             over="The disk has space again.",
             page="/doctor",
+            command="gatepost doctor",
             find=_find_low_disk,
             is_local=True,
         ),
@@ -301,6 +313,7 @@ CONDITIONS: Mapping[str, Condition] = {
             over="The budget of {subject} has room again.",
             general_over="The budget of the whole gateway has room again.",
             page="/costs",
+            command="gatepost budget show",
             find=_find_spent,
         ),
         Condition(
@@ -310,6 +323,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Its page shows what it could not answer, and why.",
             over="The agent {subject} does not fail any more.",
             page="/groups/{subject}",
+            command="gatepost group show {subject}",
             find=_find_failing,
         ),
         Condition(
@@ -319,6 +333,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Activity shows them, and what surely did not arrive can be sent again.",
             over="For a day, every message has surely arrived.",
             page="/ledger",
+            command="gatepost ledger list --state uncertain",
             find=_find_uncertain,
         ),
         Condition(
@@ -328,6 +343,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure="Make a new one below API, and give it to the program.",
             over="A key that was about to end was ended or let go.",
             page="/api",
+            command="gatepost token api list",
             find=_find_tokens,
         ),
         Condition(
@@ -347,6 +363,7 @@ CONDITIONS: Mapping[str, Condition] = {
             cure=_LOOK,
             over="What Health found with {subject} is mended.",
             page="/doctor",
+            command="gatepost doctor",
             find=_find_faults,
             is_local=True,
         ),
@@ -403,6 +420,12 @@ def render_begin(alert: Alert) -> str:
     """Return the message that begins it."""
     condition = CONDITIONS.get(alert.condition)
     return f"{render_alert(alert)} {condition.cure}" if condition is not None else ""
+
+
+def render_command(alert: Alert) -> str:
+    """Return the command that does or shows what helps, to be copied; '' if there is none."""
+    condition = CONDITIONS.get(alert.condition)
+    return condition.command.format(subject=shlex.quote(alert.subject)) if condition is not None else ""
 
 
 def render_over(alert: Alert) -> str:

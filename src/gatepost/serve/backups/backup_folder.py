@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.core.clock import DAY, iso
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home, expand_user
 from gatepost.core.record_fields import ShownAs, shown
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config, change_check, setting
 from gatepost.serve.backups.archive import MANIFEST
-from gatepost.serve.backups.sealed_files import SEALED, is_sealed
+from gatepost.serve.backups.sealed_files import SEALED, is_sealed, parse_recipients
 
 FOLDER = setting("backup.folder", "", help="Where backups are kept (empty: `backups` in the home).")
 EVERY_HOURS = setting(
@@ -99,8 +99,30 @@ class BackupManifest(Struct):
 def find_folder(home: Home, config: Config) -> Path:
     given = expand_user(config[FOLDER]) if config[FOLDER] else home.path / BACKUPS
     if not given.is_absolute():
-        raise Invalid("backup.folder", f"{config[FOLDER]!r} is no whole path")
+        raise Invalid("backup.folder", f"{config[FOLDER]!r} is no whole path; write it from / on")
     return given
+
+
+def find_usable_folder(home: Home, config: Config) -> Path:
+    """Return the folder, which a new backup makes if it is not there. Raise Invalid where it could not be written."""
+    folder = find_folder(home, config)
+    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise Invalid(FOLDER.name, f"{folder} cannot be written, because {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise Invalid(FOLDER.name, f"{folder} cannot be written: the gateway may not write to {there}")
+    return folder
+
+
+@change_check
+def check_backup_settings(home: Home, config: Config) -> None:
+    """Raise SetupError for what the next backup could not use. A start goes on without: its disk may come later."""
+    try:
+        find_usable_folder(home, config)
+        if recipients := config[RECIPIENTS]:
+            parse_recipients(recipients)
+    except Invalid as error:
+        raise SetupError(str(error)) from None
 
 
 def make_name(moment: int, *, sealed: bool = False) -> str:

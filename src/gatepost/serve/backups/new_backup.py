@@ -14,7 +14,14 @@ from gatepost.core.errors import Invalid
 from gatepost.core.files.private_files import make_private_folder, make_whole_file
 from gatepost.core.home import Home
 from gatepost.serve.backups.archive import BackupContents, write_archive
-from gatepost.serve.backups.backup_folder import RECIPIENTS, BackupProof, find_folder, keep_proof, make_name, read_proof
+from gatepost.serve.backups.backup_folder import (
+    RECIPIENTS,
+    BackupProof,
+    find_usable_folder,
+    keep_proof,
+    make_name,
+    read_proof,
+)
 from gatepost.serve.backups.proof import prove
 from gatepost.serve.backups.sealed_files import is_sealed, measure_digest, parse_recipients, seal
 
@@ -32,7 +39,7 @@ def make_backup(home: Home, clock: Clock, file: Path | None = None, *, proven: b
     if recipients:
         parse_recipients(recipients)  # before the work
     if file is None:
-        folder = find_folder(home, config)
+        folder = find_usable_folder(home, config)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = folder / make_name(clock.now(), sealed=bool(recipients))
     if not recipients:

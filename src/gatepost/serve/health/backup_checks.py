@@ -2,9 +2,16 @@
 
 from collections.abc import Iterator
 
+from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.serve.backups.backup_folder import EVERY_HOURS, count_days_unproven, find_folder, list_backups
+from gatepost.serve.backups.backup_folder import (
+    EVERY_HOURS,
+    check_backup_settings,
+    count_days_unproven,
+    find_folder,
+    list_backups,
+)
 from gatepost.serve.health.findings import Finding, Mend
 
 OLD_DAYS = 7
@@ -12,6 +19,11 @@ BACK_UP = Mend("backup.create", "Make one now")
 
 
 def check_backups(home: Home, config: Config, now: int) -> Iterator[Finding]:
+    try:
+        check_backup_settings(home, config)
+    except SetupError as error:
+        yield Finding("fail", "backups", f"the next one fails: {error}", "`gatepost settings set` mends it")
+        return
     folder, often = find_folder(home, config), config[EVERY_HOURS]
     found, cure = list_backups(folder), "`gatepost backup create --prove` makes one and tries it out"
     days = count_days_unproven(found, now)

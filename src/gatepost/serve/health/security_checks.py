@@ -153,7 +153,12 @@ def _check_backups(facts: SecurityFacts) -> Iterable[Finding]:
 def _check_budget(facts: SecurityFacts) -> Iterable[Finding]:
     if facts.has_budget:
         return ()
-    return _make("warn", "budgets", "nothing limits what agents spend", "gatepost budget set --instance --daily 5")
+    return _make(
+        "warn",
+        "budgets",
+        "nothing limits what agents spend in a day or a month",
+        "gatepost budget set --instance --daily 5",
+    )
 
 
 def _check_holds(facts: SecurityFacts) -> Iterable[Finding]:

@@ -95,6 +95,12 @@ def list_older(db: Db) -> tuple[str, ...]:
     return tuple(str(row[0]) for row in db.rows("SELECT id FROM incarnations ORDER BY number"))[:-1]
 
 
+def is_restored_since(db: Db, at: int) -> bool:
+    """Return True if another course of things began after this moment: what was decided in between is not known."""
+    row = db.row("SELECT 1 FROM incarnations WHERE reason <> '' AND begun_at > ? LIMIT 1", (at,))
+    return row is not None
+
+
 def choose_memory(
     here: StorePresence, older: Iterable[str], machine: MachineMemory | None, beside: MachineMemory | None
 ) -> MachineMemory | None:

@@ -26,6 +26,7 @@ STATE_FOLDER = setting(
     " $XDG_STATE_HOME/gatepost, or ~/.local/state/gatepost).",
 )
 HOME_MEMORY = "store-mark.json"  # in the home
+MOST_LISTED = 1000
 _GET_VERSION = 0x80087601  # FS_IOC_GETVERSION
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -51,6 +52,13 @@ def find_state_folder(config: Config) -> Path:
 
 def get_memory_path(folder: Path, incarnation: str) -> Path:
     return folder / "stores" / f"{incarnation}.json"
+
+
+def list_known_homes(folder: Path) -> list[Path]:
+    """Return the homes of the stores that this machine remembers, each once."""
+    files = sorted((folder / "stores").glob("*.json"))[:MOST_LISTED]
+    found = [memory.home for each in files if (memory := MemoryFile(each).load()) is not None]
+    return [Path(home) for home in dict.fromkeys(found) if home]
 
 
 class MemoryFile:

@@ -90,6 +90,17 @@ async def test_usage_tells_what_is_left_of_the_limit_of_a_conversation(desk: Com
     )
 
 
+async def test_usage_names_the_limits_of_answers_runs_and_conversations(desk: CommandDesk) -> None:
+    everything = BudgetScope(BudgetScopeKind.INSTANCE)
+    for at, span in enumerate(CapSpan, start=1):
+        await desk.do(lambda db, at=at, span=span: budgets.put(db, everything, span, at * 1_000_000, "op", NOON))
+    answers = ["Each answer: at most $1.00", "Each run of a task: at most $2.00"]
+    of_all = [*answers, "Each conversation: at most $3.00"]
+    assert (await desk.ask("/usage", ADA)).splitlines() == ["This conversation has cost nothing yet.", *of_all]
+    await desk.say("hello")
+    assert (await desk.ask("/usage", ADA)).splitlines()[1:] == answers
+
+
 async def test_usage_without_a_conversation(desk: CommandDesk) -> None:
     assert (await desk.ask("/usage")).startswith("This conversation has cost nothing yet.")
 

@@ -107,6 +107,7 @@ async def test_a_rest_a_pinned_rule_a_role_and_a_link_are_taken_back(desk: UndoD
     assert make_undo("group.rest", {"folder": "acme"}, again) is None  # nothing had changed
 
     pinned = await desk.do("rule.add", folder="acme", text="Be kind.")
+    assert make_undo("rule.add", {}, await desk.do("rule.add", folder="acme", text="Be kind.")) is None
     await desk.undo("rule.add", {}, pinned)
     assert await desk.do("rule.list") == []
 

@@ -11,7 +11,7 @@ from gatepost.flow.sender_rights import read_operation_rights
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus, CapSpan
 from gatepost.store.rights import switches, waiting_requests
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import Task
@@ -137,9 +137,21 @@ def answer_usage(call: CommandCall) -> IntakeResult:
     lines = lines or ["This conversation has cost nothing yet."]
     found = [each for target in call.targets for each in budgets.list_applicable(db, target.folder, call.names[0], now)]
     shown = [_render_budget(each) for each in dict.fromkeys(found)]
+    begun = {session.folder for _, session in call.list_sessions()}
+    shown += [line for target in call.targets for line in _list_caps(call, target.folder, begun=target.folder in begun)]
     if not shown and not capped:
         shown = ["There is no budget: nothing limits what it spends."]
     return call.answer("\n".join([*lines, *shown]))
+
+
+def _list_caps(call: CommandCall, folder: str, *, begun: bool) -> list[str]:
+    """The limits of single answers and runs; of a conversation that has begun, its own line says it."""
+    name = f" ({call.get_agent_name(folder)})" if len(call.targets) > 1 else ""
+    caps = {span: render_usd(cap.micro) for span, cap in budgets.list_caps(call.context.db, folder).items()}
+    answer, run, conversation = (caps.get(span) for span in CapSpan)
+    lines = [f"Each answer{name}: at most {answer}"] if answer else []
+    lines += [f"Each run of a task{name}: at most {run}"] if run else []
+    return lines + ([f"Each conversation{name}: at most {conversation}"] if conversation and not begun else [])
 
 
 def _render_budget(status: BudgetStatus) -> str:

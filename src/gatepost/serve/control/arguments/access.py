@@ -30,9 +30,10 @@ class GrantRuleFields(Struct, frozen=True):
 
 
 class NewGrantRule(GrantRuleFields, frozen=True, kw_only=True):
-    """`not_covered`: what it leaves free, of a rule that denies or holds."""
+    """`new` is false for one that held already. `not_covered`: what it leaves free, of a rule that denies or holds."""
 
     id: int
+    new: bool
     not_covered: list[str]
 
 
@@ -190,11 +191,14 @@ class VisibleTool(Struct, frozen=True):
 
 @declares("policy.explain", right=GRANTS_READ, needs_home=True)
 class ExplainCallArgs(OperationArgs[CallExplanation], frozen=True):
-    """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
+    """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict.
+
+    A subject, such as speak, in place of TOOL is every tool that does it.
+    """
 
     # No scope: rules and rows of the groups above have a say.
     folder: Annotated[str, argument("The group.")]
-    tool: Annotated[str, argument("The tool.")]
+    tool: Annotated[str, argument("The tool, or a subject.")]
     arguments: Annotated[
         dict[str, Any],
         option(
@@ -213,8 +217,14 @@ class ListToolsArgs(OperationArgs[list[VisibleTool]], frozen=True):
     folder: Annotated[str, argument("The group.")]
 
 
+class NewPinnedRule(PinnedRule, frozen=True, kw_only=True):
+    """`new` is false for one that was pinned there already."""
+
+    new: bool
+
+
 @declares("rule.add", right=RULES_WRITE)
-class AddPinnedRuleArgs(OperationArgs[PinnedRule], frozen=True):
+class AddPinnedRuleArgs(OperationArgs[NewPinnedRule], frozen=True):
     """Pin a rule for the agent of FOLDER: it has TEXT in every conversation, also after a compaction.
 
     It tells the agent something and enforces nothing: what an agent may do is said by `gatepost grant`.

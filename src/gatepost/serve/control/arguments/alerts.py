@@ -32,6 +32,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     state: Annotated[AlertState, shown("State", ShownAs.BADGE)]
     text: Annotated[str, shown("What")]
     cure: Annotated[str, shown("What to do", details=True)]
+    command: Annotated[str, shown("Command", ShownAs.CODE, details=True)]
     since: Annotated[int, shown("Since", ShownAs.MOMENT, head="since")]
     told: Annotated[str, shown("Told on", head="told on")]
     told_at: Annotated[int | None, shown("Told", ShownAs.MOMENT, details=True)]

@@ -13,6 +13,7 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.access.choices import Permission, put_answer, put_room_answer
 from gatepost.access.grants import parse
 from gatepost.access.policy import GroupPolicy
+from gatepost.access.subjects import Subject, find_subject
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.clock import DAY
@@ -24,8 +25,8 @@ from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.gate import connectors
 from gatepost.gate.aliases import ALIASES
+from gatepost.gate.call_explanation import ANSWERS, explain_subject, list_gaps
 from gatepost.gate.call_explanation import explain as explain_tool
-from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import load_policy_facts, read_offer_settings, visible_tools
 from gatepost.messages import address as addresses
@@ -47,6 +48,7 @@ from gatepost.serve.control.arguments.access import (
     ListPinnedRulesArgs,
     ListToolsArgs,
     NewGrantRule,
+    NewPinnedRule,
     NewRoleMember,
     PermissionPreview,
     PreviewPermissionArgs,
@@ -59,7 +61,7 @@ from gatepost.serve.control.arguments.access import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups, pinned_rules
@@ -118,6 +120,9 @@ def explain_call(tools: Registry[Tool], policy: GroupPolicy, args: ExplainCallAr
     name, arguments = args.tool, args.arguments
     if name in ALIASES and name not in tools:
         arguments, name = ALIASES[name].translate(arguments), ALIASES[name].tool
+    if (subject := find_subject(name)) is not None:
+        allowed, steps = explain_subject(tools, policy, subject, arguments)
+        return CallExplanation(policy.folder, name, allowed, steps, [ANSWERS] if subject is Subject.SPEAK else [])
     tool = tools[name]
     allowed, steps = explain_tool(tool, policy, arguments)
     restrictions = policy.list_restrictions(name, tool.effects)
@@ -137,12 +142,12 @@ async def _write_grants(deps: OperationDeps, change: Callable[[Db], T], **detail
 
 @operation
 async def add_grant_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
-    now = deps.clock.now()
-    number = await _write_grants(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
+    given = (args.folder, args.rule, deps.caller, deps.clock.now())
+    number, new = await _write_grants(deps, lambda db: grant_changes.add_rule(db, *given))
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
     known = {each.text for each in await deps.store.read(acl.list_rules, args.folder)}
     gaps = list_gaps(tools, parse(args.rule), known)
-    return NewGrantRule(id=number, folder=args.folder, rule=args.rule, not_covered=gaps)
+    return NewGrantRule(id=number, folder=args.folder, rule=args.rule, new=new, not_covered=gaps)
 
 
 @operation
@@ -275,21 +280,25 @@ def list_grants(db: Db, args: ListGrantsArgs, now: int) -> AllGrants:
 
 
 @operation
-async def add_pinned_rule(deps: OperationDeps, args: AddPinnedRuleArgs) -> PinnedRule:
+async def add_pinned_rule(deps: OperationDeps, args: AddPinnedRuleArgs) -> NewPinnedRule:
     text = clean(args.text).strip()
     if not text or len(text) > LONGEST_RULE:
         raise Invalid("text", f"a pinned rule has 1 to {LONGEST_RULE} characters; longer texts belong in AGENTS.md")
     room = str(addresses.parse(args.room, "room")) if args.room else ""
     now = deps.clock.now()
 
-    def insert(db: Db) -> PinnedRule:
+    def insert(db: Db) -> NewPinnedRule:
         if groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
-        known = sum(len(each.text) for each in pinned_rules.list_for_group(db, args.folder))
+        db.lock(LockKind.RULES, "pinned", args.folder)
+        there = pinned_rules.list_for_group(db, args.folder)
+        if (same := next((each for each in there if (each.address, each.text) == (room, text)), None)) is not None:
+            return extend(NewPinnedRule, same, new=False)
+        known = sum(len(each.text) for each in there)
         if known + len(text) > LONGEST_RULES_TOGETHER:
             why = f"the pinned rules of a group have {LONGEST_RULES_TOGETHER} characters together; remove one first"
             raise Invalid("text", why)
-        return pinned_rules.add(db, args.folder, room, text, deps.caller, now)
+        return extend(NewPinnedRule, pinned_rules.add(db, args.folder, room, text, deps.caller, now), new=True)
 
     made = await deps.write(insert)
     deps.events.group(args.folder)

@@ -4,7 +4,7 @@ from gatepost.core.clock import DAY, HOUR
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.serve.alerts.alert_loop import AlertLoop
 from gatepost.serve.alerts.alert_messages import send_test
-from gatepost.serve.alerts.conditions import CONDITIONS, Severity, get_hold, is_severe, render_alert
+from gatepost.serve.alerts.conditions import CONDITIONS, Severity, get_hold, is_severe, render_alert, render_command
 from gatepost.serve.control.arguments.alerts import (
     AlertState,
     AlertTest,
@@ -43,6 +43,7 @@ def make_view(row: Alert, now: int) -> AlertView:
         state=find_state(row, now),
         text=render_alert(row) or row.condition,
         cure=condition.cure if condition is not None else "",
+        command=render_command(row),
         since=row.since,
         told=row.told_instance if row.told_at is not None else "",
         told_at=row.told_at,

@@ -4,11 +4,13 @@ from gatepost.core.errors import NotFound
 from gatepost.core.records import replace
 from gatepost.flow.requests.card_delivery import find_facts, find_name
 from gatepost.flow.requests.choices import (
+    RESTORED,
     CardFacts,
     is_edited,
     list_choices,
     list_fields,
     render_decision,
+    render_sentence,
     render_title,
 )
 from gatepost.flow.requests.edited_input import is_editable
@@ -44,7 +46,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         asked_in=facts.asked_in,
         said=facts.said,
         tool=asked.tool,
-        why=asked.why,
+        why=f"{RESTORED} {render_sentence(asked.why)}".strip() if facts.restored else asked.why,
         preview=asked.preview,
         fields=_list_fields(asked, facts),
         input=asked.input,

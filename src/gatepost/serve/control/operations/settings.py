@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid, NotFound, SetupError, did_you_mean
 from gatepost.core.home import Home
 from gatepost.core.log import hide_secrets
 from gatepost.core.registry import load_package
-from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting, list_start_errors
+from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting, list_change_errors
 from gatepost.core.settings_file import FileValue
 from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES
@@ -114,7 +114,7 @@ async def set_setting(deps: OperationDeps, args: SetSettingArgs) -> SettingChang
     each = _get_setting(args.name)
     check_writable(each, found)
     value = _parse_value(each, args.value)
-    await asyncio.to_thread(_check_start, deps.home, found, found.with_values({each.name: value}, NAME))
+    await asyncio.to_thread(_check_change, deps.home, found, found.with_values({each.name: value}, NAME))
     return await _write(deps, each, value, dry_run=args.dry_run)
 
 
@@ -123,7 +123,7 @@ async def unset_setting(deps: OperationDeps, args: UnsetSettingArgs) -> SettingC
     found = await asyncio.to_thread(_read_readable, deps.home)
     each = _get_setting(args.name)
     check_writable(each, found)
-    await asyncio.to_thread(_check_start, deps.home, found, found.without([each.name]))
+    await asyncio.to_thread(_check_change, deps.home, found, found.without([each.name]))
     return await _write(deps, each, None, dry_run=args.dry_run)
 
 
@@ -165,13 +165,13 @@ def _parse_value(each: Setting[Any], text: str) -> FileValue:
     return value
 
 
-def _check_start(home: Home, found: Config, changed: Config) -> None:
-    """Raise the error that `gatepost up` would raise after the change. Errors from before do not count, so that they
-    can be mended one by one."""
+def _check_change(home: Home, found: Config, changed: Config) -> None:
+    """Raise the error that `gatepost up` or the next backup would raise after the change. Errors from before do not
+    count, so that they can be mended one by one."""
     import gatepost.flow.start_check  # noqa: F401  heavy: it has the checks of the flows
 
-    before = {str(error) for error in list_start_errors(home, found)}
-    for error in list_start_errors(home, changed):
+    before = {str(error) for error in list_change_errors(home, found)}
+    for error in list_change_errors(home, changed):
         if str(error) not in before:
             raise error
 

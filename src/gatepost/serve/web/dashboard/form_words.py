@@ -197,7 +197,7 @@ DEEDS: Mapping[str, tuple[str, str]] = {
     "egress.rm": ("Remove the host", "{Host} is not on the list any more."),
     "gateway.drain": ("Drain it", "It takes nothing new, and ends what it has begun."),
     "gateway.forget": ("Forget it", "The gateway is forgotten."),
-    "grant.add": ("Add the rule", "The rule holds from now on."),
+    "grant.add": ("Add the rule", "The rule holds."),
     "grant.choose": ("Add this", "It holds from now on."),
     "grant.rm": ("Remove the rule", "The rule is removed."),
     "group.add": ("Make the agent", "The agent {Folder} is made."),

@@ -80,7 +80,7 @@ INVERSES: Mapping[str, tuple[str, Inverse] | Callable[[Given], tuple[str, Invers
     "role.rm": ("role.add", _same("child", "role")),
     "route.add": ("route.rm", _answered("id")),
     "route.rm": ("route.add", _find_route),
-    "rule.add": ("rule.rm", _answered("folder", "id")),
+    "rule.add": ("rule.rm", lambda args, answer: _answered("folder", "id")(args, answer) if answer["new"] else None),
     "task.pause": ("task.resume", _answered("id")),
     "task.resume": ("task.pause", _answered("id")),
     "user.block": ("user.unblock", _same("who", "folder")),
