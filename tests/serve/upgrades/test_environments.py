@@ -68,6 +68,21 @@ def test_what_a_killed_check_left_is_removed_by_the_next_one_and_nothing_else(tm
     assert sorted(os.listdir(versions)) == ["1", "4"]
 
 
+def test_users_of_sandboxes_may_pass_to_a_version_whatever_the_umask(tmp_path: Path) -> None:
+    """Else its bubblewrap does not start, and sandboxes get other walls or none."""
+    place = make_environment(tmp_path / "env", "1")
+    before = os.umask(0o077)
+    try:
+        keep_present(place)
+        claim(find_present(place).parent / "1", tmp_path)
+        written = environments._run([sys.executable, "-c", "import os; print(oct(os.umask(0)))"], "no Python")
+    finally:
+        os.umask(before)
+    versions = find_present(place).parent
+    assert [each.stat().st_mode & 0o777 for each in (versions, versions / "1")] == [0o755, 0o755]
+    assert written.strip() == "0o22"
+
+
 def test_a_version_that_the_place_leads_to_is_nobodys_to_remove_any_more(tmp_path: Path) -> None:
     place = make_environment(tmp_path / "env", "old")
     old = keep_present(place)

@@ -26,6 +26,7 @@ VERSIONS, FIRST = ".versions", "before-upgrades"
 IMAGE_MARK = ".image"  # in the environment of an image
 CLAIM = ".claimed"  # in an environment that the place has never led to
 INSTALL_S = 1800.0
+OPEN = 0o755  # whatever our umask is: the users of sandboxes run the Python and bwrap of a version
 LONGEST_SAID = 500
 CHANGES = "CHANGELOG.md"
 IMAGE = (
@@ -76,7 +77,7 @@ def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
     """Install a version beside the others: a wheel, a folder, or a commit of the clone. Return its environment. Long
     steps are announced, as pip prints nothing."""
     versions = place.with_name(place.name + VERSIONS)
-    versions.mkdir(mode=0o755, exist_ok=True)
+    _make_folder(versions)
     remove_abandoned(place)
     new = versions / _choose_name(versions)
     with make_private_folder(versions) as folder:
@@ -97,7 +98,8 @@ def build(place: Path, source: str, say: Callable[[str], None]) -> Path:
 def claim(environment: Path, folder: Path) -> None:
     """Make an environment that is this process's until the place leads to it, or until this process ends. `folder`: on
     the same disk, for the mark: nobody sees it there before it is locked."""
-    environment.mkdir(mode=0o755)
+    environment.mkdir()
+    environment.chmod(OPEN)
     handle = os.open(folder / CLAIM, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(handle, fcntl.LOCK_EX)  # never given back
     os.rename(folder / CLAIM, environment / CLAIM)
@@ -113,6 +115,11 @@ def remove_abandoned(place: Path) -> None:
                 remove(mark.parent, place)
             finally:
                 os.close(handle)
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    folder.chmod(OPEN)
 
 
 def _choose_name(versions: Path) -> str:
@@ -173,7 +180,7 @@ def _is_installed(name: str) -> bool:
 
 def _run(words: list[str], trouble: str) -> str:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_S, check=False, umask=0o022)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{trouble}: {error}") from None
     if done.returncode:
@@ -192,7 +199,7 @@ def keep_present(place: Path) -> Path:
     if place.is_symlink():
         return find_present(place)
     versions = place.with_name(place.name + VERSIONS)
-    versions.mkdir(mode=0o755, exist_ok=True)
+    _make_folder(versions)
     kept = versions / FIRST
     with suppress(FileNotFoundError):
         kept.unlink()  # of an attempt that did not come to the exchange
