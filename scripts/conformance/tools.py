@@ -9,7 +9,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import GatepostError
 from gatepost.core.records import replace
 from gatepost.tools.call import ToolCall
-from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, tool
+from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, ToolListing, tool
 
 # One pixel, and a sound without a sample.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -87,7 +87,8 @@ def give(name: str, *content: dict[str, Any], schema: dict[str, Any] | None = No
     listed = {**plain.listed, "name": name, "description": f"Answer with {name}."}
     if schema is not None:
         listed["inputSchema"] = schema
-    TOOLS.add(name, replace(plain, name=name, run=run, listed=listed, structured=True), origin=__name__)
+    listing = ToolListing(lambda: listed, own=False)
+    TOOLS.add(name, replace(plain, name=name, run=run, listing=listing, structured=True), origin=__name__)
 
 
 give("test_image_content", IMAGE)
