@@ -1,5 +1,6 @@
 """A factory for reviews of pull requests: from signed webhooks to two reviews side by side."""
 
+import json
 import sys
 import urllib.error
 import urllib.request
@@ -12,7 +13,7 @@ from gatepost_testing.platforms.github import GitHubPlatform  # noqa: E402
 from stage import ExampleFailed, Stage, play  # noqa: E402  from the folder above
 
 ADMIN, FACTORY = "terminal:admin", "terminal:factory"
-SKILL = "groups/factory/manager/worker/skills/review/SKILL.md"
+WORKER, SKILL = "factory/manager/worker", "review"
 DIFF = "```diff\n+PASSWORD = 'tulip'\n+cache.set(page)\n```"
 
 
@@ -99,12 +100,11 @@ class Factory:
         stage.title("The supervisor suggests another skill; the card shows the difference, and the owner decides")
         stage.say("Let the workers check for secrets.", "admin")
         stage.wait_for_answer(ADMIN, "waits for your approval")
-        skill = stage.home / SKILL
-        if "password" in skill.read_text(encoding="utf-8"):
+        if has_password_check(stage):
             raise ExampleFailed("the skill was changed before anybody approved it")
         (waiting,) = stage.daemon.json("permit", "ls")
         stage.say(f"/approve {waiting['request']['id']}", "admin")
-        stage.wait_until(lambda: "password" in skill.read_text(encoding="utf-8"), "the changed skill")
+        stage.wait_until(lambda: has_password_check(stage), "the changed skill")
         stage.note("the skill is changed")
 
     def compare(self, stage: Stage, number: int) -> None:
@@ -123,6 +123,10 @@ class Factory:
     def write(self, number: int, text: str, sender: str) -> None:
         print(f"{sender} in #{number}: {text}", flush=True)
         self.github.send(text, room=f"issue {number}", sender=sender)
+
+
+def has_password_check(stage: Stage) -> bool:
+    return "password" in json.dumps(stage.daemon.json("skill", "show", SKILL, "--group", WORKER))
 
 
 def get_room(number: int) -> str:

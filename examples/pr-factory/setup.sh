@@ -8,6 +8,9 @@ gatepost group set factory model=scripted-model
 gatepost group set factory/manager model=scripted-model
 gatepost group set factory/manager/worker model=scripted-model
 
+# An agent has the skills alone that a person agreed to. What came with its folder is a draft until then.
+gatepost skill add factory/manager/worker:review --group factory/manager/worker --yes
+
 # Each pull request is a room, so each has a worker's conversation of its own. Whoever names the bot gets the worker, which
 # then stays in the thread (--ttl never). Whoever begins with @supervisor gets the supervisor, in a conversation of its own.
 # What is done to a pull request wakes the worker, too, because a route names it.
