@@ -70,7 +70,7 @@ async def test_an_agent_works_in_its_worktree_and_sees_no_other_nor_the_reposito
         assert found["writable"] == ["/workspace/project", "/workspace/agent", "/workspace/state"]
 
         assert await shell(desk, mine["agentId"], "git add -A; git commit -qm done; git log --format=%s,%an") == (
-            "done,Gatepost agent\nREADME: the first words,Ann"
+            "done,agents\nREADME: the first words,Ann"
         )
         done = await desk("archive_worktree", worktree="mine")
         git(shop, "fetch", "-q", "--no-tags", done["saved"], "+refs/*:refs/agents/*")
