@@ -79,7 +79,7 @@ _WORD = re.compile(r"[A-Za-z]{2}")
 # What is no text for people: paths, names of the code, headers, SQL, markup, conditions of routes.
 _CODE = re.compile(
     r"[/#.:<_?&\[]|[a-z_.]+[=:]|[a-z]+(_[a-z]+)+\Z|[A-Z_]+\Z|(SELECT|INSERT|UPDATE|DELETE|WHERE|ORDER|AND)\b|op:|hx-|\S+/\S+\Z|"
-    r"gatepost [a-z]+ [a-z]|`gatepost channel rm \{\w+\}`\Z|chmod |pip install |set \{|gatepost doctor --"
+    r"gatepost [a-z]+ [a-z]|`gatepost channel rm \{\w+\}`\Z|chmod |pip install |set \{|gatepost doctor(\Z| --)"
     r"|[\w-]+; |private, |text/|\(\(|\^|curl |`gatepost \("
     r"|.*(\(\?|\\d|\[a-z\]|\(\[a-z)|(up active|paused queued|failed uncertain) "
 )

@@ -205,7 +205,7 @@ def test_what_is_safe_is_mended_and_what_then_is_wrong_is_told(run: Run, home: H
 
 
 def test_a_mend_that_fails_is_said_and_hides_nothing(run: Run, home: Home, tmp_path: Path) -> None:
-    (home.path / "backups").write_text("in the way")
+    (home.path / "backups").symlink_to("/proc")  # a folder in which nobody makes a file
     (home.path / "gatepost.toml").write_text("[backup]\nevery_hours = 24\n")
     fixed = run("doctor", "--fix")
     assert "could not be mended" in fixed.err and "Traceback" not in fixed.err

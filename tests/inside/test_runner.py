@@ -16,6 +16,8 @@ from gatepost.mailbox.inbound import InboundWriter
 from gatepost.mailbox.outbound import OutboundDb, OutboundRow
 from gatepost_testing.waiting import PATIENCE_S
 
+A_MOMENT_S = 0.3  # for what is not to happen
+
 if TYPE_CHECKING:
     from tests.inside.conftest import Host
 else:
@@ -318,7 +320,8 @@ async def test_the_demo_makes_no_excuse_when_the_gateway_dies_in_the_middle_of_i
     host.add("note buy milk")
     await host.start("demo")
     await called.wait()
-    await asyncio.wait({asyncio.ensure_future(host.until(host.answered))}, timeout=0.3)  # its sockets end one by one
+    # The sockets of a process that dies end one by one.
+    await asyncio.wait({asyncio.ensure_future(host.until(host.answered))}, timeout=A_MOMENT_S)
     host.hang_up()
     assert await host.ended() == (0, "")
     assert host.said == []
