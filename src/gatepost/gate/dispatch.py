@@ -261,6 +261,7 @@ class Dispatch:
         way: Tool | None,
     ) -> ToolAnswer:
         """`way`: the tool by which this one was called, whose rules hold as well."""
+        begun = self._deps.clock.monotonic()
         try:
             held = None
             if way is not None and not policy.has_rules_for(way.name, way.effects):
@@ -293,7 +294,7 @@ class Dispatch:
                 self.audit.add(note, "cancelled")
             raise
         finally:
-            self.durations.note((TimedStep.TOOL_CALL, "", self._deps.clock.now() - note.at))
+            self.durations.note((TimedStep.TOOL_CALL, "", self._deps.clock.monotonic() - begun))
         if answer.failed:
             self.audit.add(note, "failed", answer.text)
         elif not call.recorded:

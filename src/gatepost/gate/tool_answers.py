@@ -129,18 +129,16 @@ def weight(value: object, most: int) -> int:
     that nothing large is encoded only to be refused."""
     total, values = 0, [value]
     for each in values:  # it grows meanwhile
-        if type(each) is str:
-            total += len(each) + 2
-        elif type(each) is int:
-            total += each.bit_length() // 4
-        elif each is None:
+        if each is None:
             continue
-        elif isinstance(each, msgspec.Struct):
-            values += msgspec.structs.astuple(each)
-        elif isinstance(each, (str, bytes)):
+        if isinstance(each, str):
             total += len(each) + 2
         elif isinstance(each, int):
             total += each.bit_length() // 4
+        elif isinstance(each, msgspec.Struct):
+            values += msgspec.structs.astuple(each)
+        elif isinstance(each, bytes):
+            total += len(each) + 2
         elif isinstance(each, (dict, list, tuple, set, frozenset)):
             total += len(each)
             if total <= most:

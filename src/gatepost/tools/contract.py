@@ -67,7 +67,7 @@ class ToolListing:
         return self._own and "outputSchema" in self.entry and _is_flat(self.entry["outputSchema"])
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, dict=True):
     """A registered tool, with everything that a call needs made beforehand."""
 
     name: str
@@ -104,13 +104,13 @@ class Tool(Struct, frozen=True, kw_only=True):
     def listed(self) -> dict[str, Any]:
         return self.listing.entry
 
-    @property
+    @cached_property
     def is_judged(self) -> bool:
         """Return True if every call is judged, also where no rule is about the tool."""
         acts = self.acts_as is not None  # the rules may be about the tool that it stands for alone
         return self.scope is not None or self.held or self.holds_if is not None or self.spends or acts
 
-    @property
+    @cached_property
     def spends(self) -> bool:
         """Return True if the tool costs money, so that it is refused when the budget is spent. Effects that nobody
         declared do not count."""
