@@ -23,6 +23,11 @@ from instant import Instant
 
 SHOWN = 16  # functions of a path
 WARM, CALLS, MANY = 600, 2000, 6000
+WAITS = (
+    "'get' of '_queue.SimpleQueue'",
+    "'acquire' of '_thread.lock'",
+    "run_until_complete",
+)  # nothing is done in them
 
 
 async def _warm() -> None:
@@ -78,11 +83,11 @@ def profile(work: Callable[[], Awaitable[Any]]) -> pstats.Stats:
 
 
 def show(name: str, count: int, stats: pstats.Stats) -> None:
-    """Only what runs for every unit: a start of the gateway is no part of the path."""
+    """Show only what runs for every unit: a start of the gateway is no part of the path."""
     rows = [
         (own / count * 1e6, calls / count, f"{Path(file).name}:{function}" if line else function)
         for (file, line, function), (_, calls, own, _, _) in stats.stats.items()  # type: ignore[attr-defined]
-        if calls >= count / 2
+        if calls >= count / 2 and not any(each in function for each in WAITS)
     ]
     rows.sort(reverse=True)
     print(f"\n{name}: {sum(row[0] for row in rows):,.0f} µs of {len(rows)} functions for each of {count}")
