@@ -16,7 +16,7 @@ from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.people import logins, pairing_codes, users
 from gatepost.store.people.logins import NewBrowser
 from gatepost.store.port import Db
-from gatepost.store.rights import tokens
+from gatepost.store.rights import tokens, waiting_requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.rights.tokens import NewToken, TokenKind, TokenState
 from gatepost.store.rooms import direct_rooms
@@ -80,3 +80,20 @@ def test_a_request_from_a_restored_store_says_so_on_its_card_until_it_is_decided
     assert decide(db, CHANNELS, asked.id, ALLOW_ONCE, ADA, NOON + 100).decided
     assert not any(RESTORED in text for text in deliver(db, NOON + 100))
     assert show(db, ShowRequestArgs(id=asked.id), NOON + 100).why == "A rule holds it"
+
+
+def test_long_requests_do_not_keep_a_restored_gateway_from_its_start(db: Db) -> None:
+    """All is written in one transaction, which is undone if it takes too long; an agent chose how long they are."""
+    add_people(db)
+    for number in range(3):
+        hold_call(db, name=f"t/{number}", input={"text": "x" * 3_000})
+    short = hold_call(db, name="t/short")
+    deliver(db, NOON)
+
+    begin_incarnation(db, CHANNELS, RULES, IncarnationReason.RESTORED, NOON + 60)
+
+    [shown] = [text for text in deliver(db, NOON + 60) if RESTORED in text]
+    assert f"/approve {short.id}" in shown
+    for request in waiting_requests.list_waiting(db, None, 10):
+        if request.kind is RequestKind.CALL:
+            assert show(db, ShowRequestArgs(id=request.id), NOON + 60).why.startswith(RESTORED)

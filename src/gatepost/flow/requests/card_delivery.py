@@ -15,6 +15,7 @@ from gatepost.flow.requests.choices import (
     LONGEST_INPUT,
     LONGEST_NAME,
     CardFacts,
+    get_size,
     is_too_long,
     make_card,
     make_decided_card,
@@ -43,7 +44,7 @@ KEY = "request:"  # how the keys of cards and their parts begin
 PAGE = "/page"
 MOST_PAGES = 20
 LONGEST_PAGE = 8000  # characters, where a channel has no limit
-MOST_MARKED = 100  # requests of a restored store: they are written in one transaction
+MOST_MARKED, LONGEST_MARKED = 100, 2000  # cards of a restored store, and characters of each: one transaction
 SMALLEST_PAGE = 300  # below that a channel shows no parts
 LONGEST_ASKED = 300  # characters of a question above its answer
 LONGEST_HEAD = 60  # characters before a part
@@ -322,16 +323,16 @@ def render_decided_line(card: Card, *, is_question: bool) -> str:
 
 
 def mark_restored(db: Db, channels: ChannelInstances, now: int) -> tuple[tuple[str, str], ...]:
-    """Write on cards that wait that they may have been decided before, where cards can be edited and say all in one
-    message. Return the rooms to ring."""
+    """Write on cards that wait that they may have been decided before, where cards can be edited and are short. The
+    page says it of all. Return the rooms to ring."""
     rooms = list[tuple[str, str]]()
     for request in waiting_requests.list_waiting(db, None, MOST_MARKED):
         facts = find_facts(db, request)
-        if not facts.restored:  # the one about the restore itself
+        if not facts.restored or get_size(request) > LONGEST_MARKED:  # the first: it is about the restore itself
             continue
         for card in request_cards.list_for_request(db, request.id):
             place = (card.instance, card.address)
-            if not (card.open and channels.is_known(card.instance)):
+            if len(rooms) == MOST_MARKED or not (card.open and channels.is_known(card.instance)):
                 continue
             if Feature.EDIT not in channels.get_kind(card.instance).features:
                 continue
